@@ -8,6 +8,7 @@ export type Command =
   | { readonly does: "run"; readonly file: string }
   | { readonly does: "check"; readonly file: string }
   | { readonly does: "act"; readonly action: string; readonly file: string }
+  | { readonly does: "command"; readonly command: string; readonly args: readonly string[] }
   | { readonly does: "help" }
   | { readonly does: "version" };
 
@@ -23,6 +24,9 @@ const USAGE = "give --config FILE, --check-config FILE, --version or --help";
 /** Options by which a program does something once with its config instead of running, with their help texts. */
 export type Actions = Readonly<Record<string, string>>;
 
+/** First words by which a program does something once without a config, with their help texts. */
+export type Commands = Readonly<Record<string, string>>;
+
 /**
  * Parses the command line. `argv` excludes the program's own name, like `process.argv.slice(2)`. Throws ConfigError
  * when it is wrong.
@@ -31,7 +35,10 @@ export function commandOf(
   argv: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
   actions: Actions = {},
+  commands: Commands = {},
 ): Command {
+  const [first = "", ...args] = argv;
+  if (Object.hasOwn(commands, first)) return { does: "command", command: first, args };
   const given = argumentsOf(argv, actions);
   if (given.help) return { does: "help" };
   if (given.version) return { does: "version" };
@@ -65,14 +72,15 @@ function argumentsOf(
   }
 }
 
-export function helpOf(service: string, actions: Actions = {}): string {
+export function helpOf(service: string, actions: Actions = {}, commands: Commands = {}): string {
   const acts = Object.entries(actions).map(([name, help]) => `  --${name.padEnd(18)} ${help}\n`);
+  const words = Object.entries(commands).map(([name, help]) => `  ${name} ${help}`);
   return `diskmesh-${service}: a service of diskmesh, the control plane for disks on a fleet of hosts.
 
   --config FILE        runs with this config, a YAML file; without it DISKMESH_CONFIG names one
   --check-config FILE  reports all errors of a config and of the certificates and keys that it names, and exits:
                        with ${EXIT_CODES.stopped} when nothing is, with ${EXIT_CODES.config} else. It opens no store and no port
-${acts.join("")}  --version            says the version, and exits
+${acts.join("")}${words.join("")}  --version            says the version, and exits
   --help               says this, and exits
 
 SIGHUP has a running process read its config again. docs/reference/configuration.md has every key, and

@@ -72,8 +72,8 @@ function wrongFiles(schema: z.ZodType, content: unknown): string[] {
     if (facts.checkFiles === undefined) continue;
     const parsed = (given as z.ZodType).safeParse(value);
     if (!parsed.success) continue;
-    const check = facts.checkFiles as (value: unknown) => readonly string[];
-    problems.push(...check(parsed.data).map((problem) => `${pathText(path)}: ${problem}`));
+    const check = facts.checkFiles as (value: unknown, config: unknown) => readonly string[];
+    problems.push(...check(parsed.data, content).map((problem) => `${pathText(path)}: ${problem}`));
   }
   return problems;
 }

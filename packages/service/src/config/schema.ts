@@ -16,8 +16,8 @@ export interface KeyFacts {
   readonly since?: string;
   /** The value names a file that contains a secret, such as a private key. */
   readonly isPrivateFile?: boolean;
-  /** Returns the problems of the files that the parsed value names. */
-  readonly checkFiles?: (value: never) => readonly string[];
+  /** Returns the problems of the files that the parsed value names. `config` is the whole config, which may be wrong. */
+  readonly checkFiles?: (value: never, config: unknown) => readonly string[];
 }
 
 /** Attaches facts to a schema, for `--help`, checks and redaction. */

@@ -1,6 +1,6 @@
 import { DomainError, type Logger, messageOf, Redactor, secretsNamedIn, VERSION } from "@diskmesh/domain";
 import type { z } from "zod";
-import { type Actions, type Command, commandOf, helpOf } from "../config/command-line.js";
+import { type Actions, type Command, type Commands, commandOf, helpOf } from "../config/command-line.js";
 import { ConfigError } from "../config/config-error.js";
 import { EXIT_CODES } from "../config/exit-codes.js";
 import { checkConfig, type LoadedConfig, loadConfig } from "../config/load.js";
@@ -37,6 +37,13 @@ export interface ServiceAction<Config> {
   readonly run: (config: Config, log: Logger) => Promise<void>;
 }
 
+/** Something that a service's program does once without a config, for example `join`, and exits. */
+export interface ServiceCommand {
+  readonly help: string;
+  /** Returns the text to print. */
+  readonly run: (args: readonly string[]) => Promise<string>;
+}
+
 /**
  * Runs a service process until a signal stops it. SIGTERM or SIGINT stops it cleanly, a second signal at once; SIGHUP
  * reloads its config. Never returns: it exits the process with one of EXIT_CODES.
@@ -48,20 +55,23 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   options: Pick<LoggerOptions, "maxBacklogBytes"> & {
     /** Actions by the name of their option. */
     readonly actions?: Readonly<Record<string, ServiceAction<z.output<Schema>>>>;
+    /** Commands by their first word. */
+    readonly commands?: Readonly<Record<string, ServiceCommand>>;
     /** Returns lines for `--check-config` that say what the config would change on the running service. */
     readonly compareWithRunning?: (config: z.output<Schema>) => Promise<readonly string[]>;
     /** Returns warnings for `--check-config` about programs of the host that disturb the service. */
     readonly warnOfHost?: (config: z.output<Schema>) => Promise<readonly string[]>;
   } = {},
 ): Promise<never> {
-  const { actions = {}, compareWithRunning = nothing, warnOfHost = nothing, ...logLimits } = options;
-  const helps = Object.fromEntries(Object.entries(actions).map(([option, { help }]) => [option, help]));
+  const { actions = {}, commands = {}, compareWithRunning = nothing, warnOfHost = nothing, ...logLimits } = options;
+  const [actionHelps, commandHelps] = [helpsOf(actions), helpsOf(commands)];
   let command: Command;
   let loaded: LoadedConfig<z.output<Schema>>;
   try {
-    command = commandOf(process.argv.slice(2), process.env, helps);
+    command = commandOf(process.argv.slice(2), process.env, actionHelps, commandHelps);
+    if (command.does === "command") return await runCommand(name, command.command, commands, command.args);
     if (command.does === "check") return await check(schema, command.file, compareWithRunning, warnOfHost);
-    if (command.does !== "run" && command.does !== "act") return answer(name, command, helps);
+    if (command.does !== "run" && command.does !== "act") return answer(name, command, actionHelps, commandHelps);
     loaded = loadConfig(schema, command.file);
   } catch (error) {
     return exitWith(name, createLogger({ service: name, level: "info" }), "cannot start", error);
@@ -83,14 +93,40 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   }
 }
 
+const helpsOf = (of: Readonly<Record<string, { readonly help: string }>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(of).map(([word, { help }]) => [word, help]));
+
+/** Runs a command for a person, who reads plain text and no log lines. */
+async function runCommand(
+  name: string,
+  word: string,
+  commands: Readonly<Record<string, ServiceCommand>>,
+  args: readonly string[],
+): Promise<never> {
+  ignoreClosedPipes();
+  try {
+    process.stdout.write((await commands[word]?.run(args)) ?? "");
+  } catch (error) {
+    process.stderr.write(`diskmesh-${name} ${word}: ${nameOf(error)}${messageOf(error)}\n`);
+    process.exit(exitCodeOf(error));
+  }
+  process.exit(EXIT_CODES.stopped);
+}
+
+function exitCodeOf(error: unknown): number {
+  if (error instanceof ConfigError) return EXIT_CODES.config;
+  return error instanceof DomainError ? EXIT_CODES.failed : EXIT_CODES.bug;
+}
+
 /** Answers a command line such as `--help` without starting the service. */
 function answer(
   name: string,
-  command: Exclude<Command, { readonly does: "run" | "act" | "check" }>,
+  command: Exclude<Command, { readonly does: "run" | "act" | "check" | "command" }>,
   actions: Actions,
+  commands: Commands,
 ): never {
   ignoreClosedPipes();
-  process.stdout.write(command.does === "help" ? helpOf(name, actions) : `diskmesh-${name} ${VERSION}\n`);
+  process.stdout.write(command.does === "help" ? helpOf(name, actions, commands) : `diskmesh-${name} ${VERSION}\n`);
   process.exit(EXIT_CODES.stopped);
 }
 
@@ -206,7 +242,7 @@ function watchProcess(name: string, lifecycle: Lifecycle, log: ServiceLogger, re
 /** Logs an error that an operator can resolve by its message, and a bug with its stack. */
 function exitWith(name: string, log: ServiceLogger, what: string, error: unknown): never {
   const isKnown = error instanceof DomainError;
-  const code = error instanceof ConfigError ? EXIT_CODES.config : isKnown ? EXIT_CODES.failed : EXIT_CODES.bug;
+  const code = exitCodeOf(error);
   log.last({ exitCode: code, ...(isKnown ? {} : { error }) }, `${name} ${what}: ${nameOf(error)}${messageOf(error)}`);
   process.exit(code);
 }
