@@ -10,6 +10,20 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { DeviceIdentity, DiskIo, Health, healthFromJSON, healthToNumber, IoTotals } from "../../registry/v1/types.js";
 import { Stamp } from "./stamp.js";
 
+/** The wish for another certificate. */
+export interface RenewCertificateRequest {
+  /** ID of the agent's host. */
+  hostId: string;
+  /** Signing request, PKCS #10 as PEM: its subject is CN=host_id and nothing else, its key is for ECDSA on P-256. */
+  signingRequest: string;
+}
+
+/** The new certificate. */
+export interface RenewCertificateResponse {
+  /** PEM: the certificate, followed by that of its authority. */
+  certificate: string;
+}
+
 /** A device as its agent found it. */
 export interface ReportedDevice {
   /** ID from the agent's configuration. Unique in the fleet. */
@@ -285,6 +299,128 @@ export interface HeartbeatResponse {
   /** Incarnation of the registry's tablet. An agent that never received an incarnation must register again. */
   incarnation: string;
 }
+
+function createBaseRenewCertificateRequest(): RenewCertificateRequest {
+  return { hostId: "", signingRequest: "" };
+}
+
+export const RenewCertificateRequest: MessageFns<RenewCertificateRequest> = {
+  encode(message: RenewCertificateRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.signingRequest !== "") {
+      writer.uint32(18).string(message.signingRequest);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RenewCertificateRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRenewCertificateRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.signingRequest = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RenewCertificateRequest>): RenewCertificateRequest {
+    return RenewCertificateRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RenewCertificateRequest>): RenewCertificateRequest {
+    const message = createBaseRenewCertificateRequest();
+    message.hostId = object.hostId ?? "";
+    message.signingRequest = object.signingRequest ?? "";
+    return message;
+  },
+};
+
+function createBaseRenewCertificateResponse(): RenewCertificateResponse {
+  return { certificate: "" };
+}
+
+export const RenewCertificateResponse: MessageFns<RenewCertificateResponse> = {
+  encode(message: RenewCertificateResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.certificate !== "") {
+      writer.uint32(10).string(message.certificate);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RenewCertificateResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRenewCertificateResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.certificate = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RenewCertificateResponse>): RenewCertificateResponse {
+    return RenewCertificateResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RenewCertificateResponse>): RenewCertificateResponse {
+    const message = createBaseRenewCertificateResponse();
+    message.certificate = object.certificate ?? "";
+    return message;
+  },
+};
 
 function createBaseReportedDevice(): ReportedDevice {
   return {
@@ -2061,6 +2197,18 @@ export const AgentRegistrationServiceDefinition = {
       requestType: HeartbeatRequest as typeof HeartbeatRequest,
       requestStream: false,
       responseType: HeartbeatResponse as typeof HeartbeatResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Signs another certificate for an agent that joined by a token. NOT_FOUND: the registry does not know the host.
+     * FAILED_PRECONDITION: the registry has no authority of joined hosts. Each call signs another certificate.
+     */
+    renewCertificate: {
+      name: "RenewCertificate",
+      requestType: RenewCertificateRequest as typeof RenewCertificateRequest,
+      requestStream: false,
+      responseType: RenewCertificateResponse as typeof RenewCertificateResponse,
       responseStream: false,
       options: {},
     },
