@@ -1,6 +1,10 @@
 import type { AdminServiceDefinition } from "@diskmesh/api/common";
 import type { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
-import type { DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
+import type {
+  DiskRegistryServiceDefinition,
+  FleetServiceDefinition,
+  JoinTokenServiceDefinition,
+} from "@diskmesh/api/registry";
 import { readingMethods, wrongAnswers } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { Context } from "./calls/context.js";
@@ -12,6 +16,7 @@ const CALLERS = ["operator", "disk-agent-h1"];
 type Methods = (typeof DiskRegistryServiceDefinition)["methods"] &
   Pick<(typeof AdminServiceDefinition)["methods"], "explain"> &
   (typeof FleetServiceDefinition)["methods"] &
+  (typeof JoinTokenServiceDefinition)["methods"] &
   (typeof AgentRegistrationServiceDefinition)["methods"];
 
 const host = { hostId: "h1" };
@@ -61,6 +66,10 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   decideUnknownDisks: { verdict: "UNKNOWN_DISK_VERDICT_REGISTRY", ...host },
   registerAgent: { ...agent, address: "127.0.0.1:1", az: "z1" },
   heartbeat: agent,
+  renewCertificate: host,
+  createJoinToken: { ttl: { seconds: 60 }, uses: 1 },
+  listJoinTokens: {},
+  revokeJoinToken: { tokenId: "a" },
   explain: { subject: { kind: "SUBJECT_KIND_HOST", name: "h1" } },
 };
 
@@ -105,8 +114,10 @@ it("every method outside this list of reads may change something, and is audited
     "listDisks",
     "listEvents",
     "listHosts",
+    "listJoinTokens",
     "listTroubles",
     "registerAgent",
+    "renewCertificate",
     "watchDevices",
     "watchDisks",
     "watchHosts",

@@ -17,11 +17,11 @@ describe("the callers of a registry", () => {
         .and.not.match(/add|remove|purge|fence/i);
     for (const method of hosts)
       expect(method)
-        .to.match(/Host|Device|^migrateDisk$|^cancelMove$/)
+        .to.match(/Host|Device|^migrateDisk$|^cancelMove$|JoinToken$/)
         .and.not.match(/assign/i);
     const all = ["adoptFleet", "raiseNumbers", "decideUnknownDisks", "createBackup"];
     expect(changes("operator")).to.have.members([...disks, ...hosts, ...all]);
-    expect(changes("disk-agent")).to.deep.equal(["registerAgent", "heartbeat"]);
+    expect(changes("disk-agent")).to.deep.equal(["registerAgent", "heartbeat", "renewCertificate"]);
     expect(scopedMethods((server) => addServices(server, () => expect.fail()))).to.deep.equal([]);
   });
 });

@@ -1,5 +1,9 @@
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
-import { DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
+import {
+  DiskRegistryServiceDefinition,
+  FleetServiceDefinition,
+  JoinTokenServiceDefinition,
+} from "@diskmesh/api/registry";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService, type ProcessReport } from "@diskmesh/tablet-admin";
@@ -45,6 +49,8 @@ import { removeHost } from "./handlers/hosts/remove-host.js";
 import { setHostState } from "./handlers/hosts/set-host-state.js";
 import { unassignHost } from "./handlers/hosts/unassign-host.js";
 import { watchHosts } from "./handlers/hosts/watch-hosts.js";
+import { createJoinToken, listJoinTokens, revokeJoinToken } from "./handlers/joins/join-tokens.js";
+import { renewCertificate } from "./handlers/joins/renew-certificate.js";
 import { listEvents } from "./handlers/list-events.js";
 import { listTroubles } from "./handlers/list-troubles.js";
 
@@ -113,9 +119,15 @@ export function addServices(
     raiseNumbers: change(WHOLE_FLEET, "RaiseNumbers", raiseNumbers),
     decideUnknownDisks: change(WHOLE_FLEET, "DecideUnknownDisks", decideUnknownDisks),
   });
+  offer(server, JoinTokenServiceDefinition, current, {
+    createJoinToken: change(INFRASTRUCTURE, "CreateJoinToken", createJoinToken),
+    listJoinTokens: allow(OPERATOR_ROLES, listJoinTokens),
+    revokeJoinToken: change(INFRASTRUCTURE, "RevokeJoinToken", revokeJoinToken),
+  });
   offer(server, AgentRegistrationServiceDefinition, current, {
     registerAgent: allow(AGENTS, registerAgent),
     heartbeat: allow(AGENTS, heartbeat),
+    renewCertificate: allow(AGENTS, renewCertificate),
   });
   addAdminService(
     server,

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import type { Logger } from "@diskmesh/domain";
+import { type Logger, UnavailableError } from "@diskmesh/domain";
+import { openHostAuthority } from "@diskmesh/pki";
 import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
 import { databaseName, watchStorageTls } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
@@ -9,6 +10,7 @@ import { buildContext } from "./build-context.js";
 import type { Context } from "./calls/context.js";
 import type { Config } from "./config/config.js";
 import { REGISTRY_LIMITS, type RegistryLimits, RPC_LIMITS } from "./config/limits.js";
+import { JoinServer } from "./joins/join-server.js";
 import { addServices } from "./services.js";
 import type { RegistryTablet } from "./store/stored-schema.js";
 import { storedSchema } from "./store/stored-schema.js";
@@ -28,11 +30,25 @@ export async function start(
   const tlsFiles = await watchStorageTls(config.tablet.storage, log, (reason) => lifecycle.fail(reason));
   lifecycle.use("TLS files of the database", tlsFiles);
   const refusedAgents = new RefusedAgents(systemClock);
+  let currentContext: () => Context = () => {
+    throw new UnavailableError("the registry starts: try again");
+  };
   await startLeadingService(lifecycle, config, log, {
     service: "disk-registry",
     rpcLimits: RPC_LIMITS,
     databaseName: databaseName(config.tablet.storage),
-    addServices: (server, current: () => Context, readiness) => addServices(server, current, () => readiness.report()),
+    addServices: (server, current: () => Context, readiness) => {
+      currentContext = current;
+      addServices(server, current, () => readiness.report());
+    },
+    openApis: async () => {
+      const { join, tls } = config;
+      if (join === undefined) return;
+      await openHostAuthority(join.authority);
+      const options = { tls, current: () => currentContext(), log };
+      const server = lifecycle.use("join server", await JoinServer.listen(join.listen, options));
+      log.info({ host: join.listen.host, port: server.port }, "hosts may join");
+    },
     lead: (scope, waiting, address) => lead(scope, config, limits, address, waiting, log, refusedAgents),
     onRefused: (refused) => refusedAgents.connectionRefused(refused),
   });

@@ -4,7 +4,7 @@ import { removalLimits } from "../requests/limits.js";
 import type { ChangeContext } from "./context.js";
 
 /** Returns the inputs of an addition that are not in the tables. */
-export function addCall({ config, limits, clock }: ChangeContext): AddCall {
+export function addCall({ config, limits, clock }: Pick<ChangeContext, "config" | "limits" | "clock">): AddCall {
   const { waitingRetryAfterMs } = limits;
   return { nowMs: clock.nowMs(), waitingRetryAfterMs, shared: config.serialNumbersOfMany };
 }

@@ -2,6 +2,7 @@ import {
   durationMsConfig,
   groupConfig,
   hostPortConfig,
+  keyPairConfig,
   listenConfig,
   serviceConfig,
   tabletConfig,
@@ -58,6 +59,19 @@ export const configSchema = z.strictObject({
     .describe(
       "Serial numbers that a vendor gave to several drives, so that they identify no drive. Any other serial number on two hosts counts as one shared drive, and one host's device is refused.",
     ),
+  join: z
+    .strictObject({
+      listen: listenConfig.describe(
+        "Address at which hosts without a certificate ask for one. It answers that request and nothing else.",
+      ),
+      authority: keyPairConfig
+        .omit({ caFile: true })
+        .describe(
+          "Authority that signs certificates of joined hosts, and may sign nothing else: the two files that `diskmesh pki host-authority` makes.",
+        ),
+    })
+    .optional()
+    .describe("Lets hosts join with a token; without it none can."),
   moves: groupConfig("Moves of disks from one device to another.", {
     bytesPerSecondOfHost: withFacts(
       z

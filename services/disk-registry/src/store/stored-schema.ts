@@ -3,6 +3,7 @@ import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
 import type { Copy, Move, Part } from "../model/store/disk-parts.js";
+import type { JoinedHost, JoinToken } from "../model/store/join-token.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
 import { type Run, withRunOfVersion1 } from "../model/store/runs.js";
@@ -220,6 +221,25 @@ const vigil = shapeOf<Vigil>()({
   massSilenceSinceMs: z.number().optional(),
 });
 
+const joinToken = shapeOf<JoinToken>()({
+  tokenId: text,
+  secretHash: text,
+  hosts: text,
+  uses: whole,
+  usesLeft: whole,
+  endsAtMs: z.number(),
+  createdBy: text,
+  createdAtMs: z.number(),
+  isRestored: z.literal(true).optional(),
+});
+
+const joinedHost = shapeOf<JoinedHost>()({
+  hostId: text,
+  tokenId: text,
+  keyHash: text,
+  isRestored: z.literal(true).optional(),
+});
+
 export type RegistryTablet = Tablet<RegistrySchema>;
 
 /** The model's tables with the schemas of their documents. */
@@ -232,4 +252,6 @@ export const storedSchema: RegistrySchema = {
   starts: { ...schema.starts, check: checkOf(start) },
   events: { ...schema.events, check: checkOf(event) },
   vigils: { ...schema.vigils, check: checkOf(vigil) },
+  joinTokens: { ...schema.joinTokens, check: checkOf(joinToken) },
+  joinedHosts: { ...schema.joinedHosts, check: checkOf(joinedHost) },
 };

@@ -10,6 +10,7 @@ import {
 import type { CallContext } from "@diskmesh/rpc";
 import { requireOwnHost } from "../../calls/agent-identity.js";
 import type { Context } from "../../calls/context.js";
+import { addCall } from "../../calls/removal-call.js";
 import { predecessorsOf } from "../../model/disks/remembered.js";
 import {
   noteRegistration,
@@ -17,6 +18,7 @@ import {
   requireInOrder,
   requireNotReplaced,
 } from "../../model/hosts/registration.js";
+import { addJoined, takeJoined } from "../../model/joins/join-tokens.js";
 import { hostLimits } from "../../requests/limits.js";
 import { parseRegistration } from "../../requests/registration-request.js";
 import { plainText } from "../../requests/requests.js";
@@ -92,10 +94,12 @@ async function takeIn(
     // Updates `liveness` within the transaction, because a sweep of the host monitor in between would see a registered
     // but silent host.
     liveness.hearRegistration(hostId, registration.bootId);
+    const added = takeJoined(tx, hostId) ? addJoined(tx, hostId, addCall(context)) : undefined;
     noteRegistration(context.lastRegistrations, registration);
-    return { ...taken, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };
+    return { ...taken, added, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };
   });
   context.refusedAgents.registrationTaken(hostId, registration.address);
+  if (answer.added !== undefined) log.info({ hostId, result: answer.added }, "joined host added");
   workers.wakeHost(hostId);
   if (answer.unknownExports.length > 0) context.unknownExports.set(hostId, answer.unknownExports);
   else context.unknownExports.delete(hostId);

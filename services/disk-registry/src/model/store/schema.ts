@@ -3,6 +3,7 @@ import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type Counter, withGap } from "./counter.js";
 import { moveStateOf, type Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
+import { joinedHosts, joinTokens } from "./join-token.js";
 import type { OtherFleet } from "./other-fleet.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 import { hasFreeBytes, holdsAnyDisk, isDirty, type Runs } from "./runs.js";
@@ -442,7 +443,7 @@ const events = table<RegistryEvent>()({
 
 const vigils = table<Vigil>()({ key: ({ name }) => name, indexes: {} });
 
-export const schema = { hosts, devices, disks, counters, fleets, starts, events, vigils };
+export const schema = { hosts, devices, disks, counters, fleets, starts, events, vigils, joinTokens, joinedHosts };
 export type RegistrySchema = typeof schema;
 export type RegistryTables = Tables<RegistrySchema>;
 export type RegistryTransaction = Transaction<RegistrySchema>;
