@@ -1,6 +1,6 @@
-import { writeFileSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { loadConfig } from "@diskmesh/service";
+import { checkConfig, loadConfig } from "@diskmesh/service";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { blockHostOf, configSchema } from "./config.js";
@@ -69,6 +69,12 @@ describe("the agent's configuration", () => {
       /devices\.0\.path .*control char/,
     ],
     ["a field that nobody knows", rule({ regexp: ".*" }), /regexp/],
+    ["no address to join at", { join: { tokenFile: "/token" } }, /join\.address/],
+    ["an address to join at without a port", { join: { address: "10.0.0.5", tokenFile: "/token" } }, /join\.address/],
+    ["an address to join at with port 0", { join: { address: "10.0.0.5:0", tokenFile: "/token" } }, /join\.address/],
+    ["no token to join with", { join: { address: "10.0.0.5:7023" } }, /join\.tokenFile/],
+    ["an empty token file", { join: { address: "10.0.0.5:7023", tokenFile: "" } }, /join\.tokenFile/],
+    ["a token in place of its file", { join: { address: "10.0.0.5:7023", token: "dmj1.x" } }, /join.*token/],
   ];
   for (const [cause, change, says] of bad)
     it(`${cause} is refused`, () => {
@@ -104,6 +110,26 @@ describe("the agent's configuration", () => {
       const issues = parsed.error?.issues.map(({ path, message }) => `${path.slice(1).join(".")} ${message}`) ?? [];
       expect(issues).to.have.members(says);
     });
+
+  it("--check-config takes a token in place of TLS files that do not exist, and reads no token once they do", () => {
+    const folder = temporaryFolder();
+    const files = { caFile: "ca.pem", certFile: "cert.pem", keyFile: "key.pem" };
+    const joining = { address: "10.0.0.5:7023", tokenFile: "token" };
+    const file = join(folder, "agent.yaml");
+    writeFileSync(file, JSON.stringify(config({ tls: files, join: joining, baseFolder: "base" })));
+    const problems = () => checkConfig(configSchema, file).problems.join();
+    expect(problems()).to.match(/cert\.pem does not exist, and join\.tokenFile gets none: ENOENT/);
+    writeFileSync(join(folder, "token"), "dmj1.secret", { mode: 0o600 });
+    expect(problems())
+      .to.match(/join\.tokenFile gets none: the join token is malformed/)
+      .and.not.contain("secret");
+    writeFileSync(join(folder, "token"), `dmj1.0123456789ab.${"s".repeat(43)}.${"a".repeat(64)}\n`);
+    expect(problems()).to.equal("");
+    chmodSync(join(folder, "token"), 0o644);
+    expect(checkConfig(configSchema, file).warnings.join()).to.contain("join.tokenFile");
+    writeFileSync(join(folder, "cert.pem"), "nothing");
+    expect(problems()).to.contain("cannot read the TLS file").and.not.contain("join");
+  });
 
   it("a file with 4,096 devices is accepted", () => {
     const devices = Array.from({ length: 4_096 }, (_, n) => ({

@@ -1,4 +1,4 @@
-import { statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import {
   hostPortOf,
   MIB_BYTES,
@@ -19,12 +19,15 @@ import {
   listenConfig,
   natsConfig,
   pathConfig,
+  privateFileConfig,
   serviceConfig,
   tlsConfig,
   withFacts,
 } from "@diskmesh/service";
+import { problemsOfTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import * as z from "zod";
 import { parseGlob } from "./devices/glob.js";
+import { parseToken } from "./joins/join-token.js";
 
 /** Returns a schema that calls a parser of the domain; the error of the parser becomes the issue. */
 function parsed<Narrow>(parse: (value: string) => Narrow) {
@@ -166,6 +169,23 @@ const discoveryRule = z.strictObject({
     .describe("Pools by file size: the first match counts, and a file without a match is not used."),
 });
 
+const joinKeys = z.strictObject({
+  address: addressesConfig.describe("Address at which hosts join (`join.listen` of the registry), or a list."),
+  tokenFile: privateFileConfig.describe("File with a token of `diskmesh join-token create`."),
+});
+
+/** Returns the problems of the files of `tls`, or of the token that a start would get them by. */
+function problemsOfIdentity(files: TlsFiles, config: unknown): readonly string[] {
+  const join = joinKeys.safeParse((config as { join?: unknown }).join);
+  if (!join.success || existsSync(files.certFile)) return problemsOfTlsFiles(files, Date.now());
+  try {
+    parseToken(readFileSync(join.data.tokenFile, "utf8"));
+    return [];
+  } catch (error) {
+    return [`${files.certFile} does not exist, and join.tokenFile gets none: ${messageOf(error)}`];
+  }
+}
+
 const anywhere = ["0.0.0.0", "::"];
 
 export const configSchema = z
@@ -185,7 +205,12 @@ export const configSchema = z
       .describe(
         "Listen address for the hosts to which disks on this host's devices are published: NBD over TLS with a key per session. When absent, the host of `listen` with port 0. With port 0 the system chooses a port once, and the agent keeps it.",
       ),
-    tls: tlsConfig,
+    tls: withFacts(tlsConfig, { checkFiles: problemsOfIdentity }),
+    join: joinKeys
+      .optional()
+      .describe(
+        "Gets the files of `tls` by a token when the agent starts without `tls.certFile`. A certificate that came so renews itself.",
+      ),
     registry: z
       .strictObject({
         address: addressesConfig.describe(

@@ -4,24 +4,38 @@ import { configSchema } from "./config.js";
 import { endSessions } from "./end-sessions.js";
 import { hostWarnings } from "./host/check-host.js";
 import { printDriveRules } from "./host/drive-rules.js";
+import { joinIfNew } from "./joins/join.js";
+import { JOIN_HELP, runJoin } from "./joins/join-command.js";
+import { keepRenewed } from "./joins/renewal.js";
 import { compareWithRunning } from "./running-config.js";
 import { printStatus } from "./status.js";
 
-await runService("disk-agent", configSchema, startAgent, {
-  compareWithRunning,
-  warnOfHost: hostWarnings,
-  actions: {
-    "end-sessions": {
-      help: "ends the storage daemons that a stopped agent has left, so that no process uses its devices, and exits",
-      run: endSessions,
-    },
-    "drive-rules": {
-      help: "prints udev rules that keep other programs of the host off the drives of the config, and exits",
-      run: printDriveRules,
-    },
-    status: {
-      help: "prints devices, sessions, exports and sockets from the host's files, without a registry, and exits",
-      run: printStatus,
+await runService(
+  "disk-agent",
+  configSchema,
+  async (lifecycle, config, log) => {
+    await joinIfNew(config, log);
+    const applyReload = await startAgent(lifecycle, config, log);
+    keepRenewed(lifecycle, config, log);
+    return applyReload;
+  },
+  {
+    compareWithRunning,
+    warnOfHost: hostWarnings,
+    commands: { join: { help: JOIN_HELP, run: runJoin } },
+    actions: {
+      "end-sessions": {
+        help: "ends the storage daemons that a stopped agent has left, so that no process uses its devices, and exits",
+        run: endSessions,
+      },
+      "drive-rules": {
+        help: "prints udev rules that keep other programs of the host off the drives of the config, and exits",
+        run: printDriveRules,
+      },
+      status: {
+        help: "prints devices, sessions, exports and sockets from the host's files, without a registry, and exits",
+        run: printStatus,
+      },
     },
   },
-});
+);
