@@ -27,6 +27,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   "add-host": async () => (await import("./fleet/operation.js")).addHost,
   "remove-host": async () => (await import("./fleet/operation.js")).removeHost,
   "purge-host": async () => (await import("./fleet/operation.js")).purgeHost,
+  "join-token": async () => (await import("./fleet/join-token.js")).joinToken,
   "add-device": async () => (await import("./fleet/operation.js")).addDevice,
   "confirm-device": async () => (await import("./fleet/operation.js")).confirmDevice,
   "remove-device": async () => (await import("./fleet/operation.js")).removeDevice,

@@ -19,6 +19,12 @@ const VERBS: Readonly<Record<string, Verb>> = {
   renew: (call, names) => make(call, names, true),
   list,
   revoke,
+  "host-authority": async (call, names) => {
+    none(names);
+    await (await open(call, false)).makeHostAuthority();
+    const files = join(folderOf(call.options), "hosts", "hosts-ca*.pem");
+    say(call, `the authority of joined hosts is in ${files}: copy both files to the machine of each registry`);
+  },
   "replace-authority": async (call, names) => {
     none(names);
     await (await open(call, false)).replaceAuthority();

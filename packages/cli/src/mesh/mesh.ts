@@ -14,7 +14,7 @@ import {
   VmServiceDefinition,
 } from "@diskmesh/api/director";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
-import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition, JoinTokenServiceDefinition } from "@diskmesh/api/registry";
 import { hostPortOf, InvalidArgumentError, isJsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import { UsageError } from "../output/exit-codes.js";
@@ -58,6 +58,10 @@ export class Mesh {
 
   get registry() {
     return this.#client(DiskRegistryServiceDefinition, "disk-registry");
+  }
+
+  get joinTokens() {
+    return this.#client(JoinTokenServiceDefinition, "disk-registry");
   }
 
   get disks() {

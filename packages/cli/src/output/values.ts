@@ -31,11 +31,19 @@ export function sizeBytesOf(text: string): number {
   throw new UsageError(`size ${quoted(text)} is malformed: give bytes, or for example 64MiB, 10GiB, 2TiB`);
 }
 
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
+
+/** Parses a time span: 90s, 15m, 2h, 7d. */
+export function secondsOf(what: string, text: string): number {
+  const [, number, unit = ""] = /^([1-9][0-9]{0,8})([smhd])$/.exec(text) ?? [];
+  if (number !== undefined) return Number(number) * (UNIT_SECONDS[unit] as number);
+  throw new UsageError(`${what} ${quoted(text)} is malformed: give for example 90s, 15m, 2h or 7d`);
+}
+
 /** Parses an ISO 8601 time or an age: 90s, 15m, 2h, 7d. */
 export function timeOf(text: string, nowMs: number): Date {
   const [, number, unit = ""] = /^([0-9]{1,9})([smhd])$/.exec(text) ?? [];
-  const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-  const time = new Date(number === undefined ? text : nowMs - Number(number) * (unitMs[unit] as number));
+  const time = new Date(number === undefined ? text : nowMs - Number(number) * (UNIT_SECONDS[unit] as number) * 1_000);
   if (!Number.isNaN(time.getTime())) return time;
   throw new UsageError(`time ${quoted(text)} is malformed: give for example 15m, 2h, 7d, or 2026-01-31T12:00:00Z`);
 }
