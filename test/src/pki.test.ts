@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connectNats, type NatsConnection, openCalloutIssuer } from "@diskmesh/mbus";
-import { certificateFiles, identifiedKey, openAgentAuthority } from "@diskmesh/pki";
+import { certificateFiles, identifiedKey, openAgentAuthority, openHostAuthority } from "@diskmesh/pki";
 import { eventually, type NatsServer, startNats, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { typeCommand } from "./mesh/type-command.js";
@@ -56,6 +56,17 @@ describe("diskmesh pki and nats-config", () => {
 
     const issuer = await openCalloutIssuer(join(pki, "nats-issuer.seed"), { makes: false });
     expect(readFileSync(authFile, "utf8")).to.contain(`issuer: "${issuer.getPublicKey()}"`);
+  });
+
+  it("make an authority of joined hosts, by the mesh's authority and for hosts alone", async () => {
+    expect(await typed("pki", "host-authority")).to.contain("hosts-ca*.pem");
+    const file = (name: string) => join(pki, "hosts", name);
+    const files = { certFile: file("hosts-ca.pem"), keyFile: file("hosts-ca-key.pem") };
+    const certificate = new X509Certificate((await openHostAuthority(files)).certPem);
+    const mesh = new X509Certificate(readFileSync(join(pki, "ca.pem")));
+    expect(certificate.verify(mesh.publicKey)).to.equal(true);
+    expect(statSync(files.keyFile).mode & 0o777).to.equal(0o600);
+    expect((await run("pki", "host-authority", "more", "--folder", pki)).err).to.contain("takes no names");
   });
 
   it("make nats-server trust another authority and that of agents", async () => {

@@ -2,6 +2,7 @@ const CURES = "test/src/cures/fleet-troubles.ts";
 const DIRECTOR_CURES = "test/src/cures/director-troubles.ts";
 const STUCK = "test/src/stuck/situations.ts";
 const CLI = "test/src/cli.test.ts";
+const JOINING = "test/src/joining.test.ts";
 const HOST_DISKS = "test/src/host-disks.test.ts";
 
 /**
@@ -32,11 +33,16 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   ],
   "get config cpi": [STUCK, "get config cpi"],
   "init X --config X": ["docs/operate/services.md", "diskmesh init registry --config"],
+  "join-token create": [JOINING, 'typed("create"'],
+  "join-token list": [JOINING, 'typed("list")'],
+  "join-token revoke": [JOINING, 'typed("revoke"'],
   "nats-config": ["docs/operate/certificates.md", "diskmesh nats-config nats --folder pki"],
   orphans: ["test/src/possible-orphans.test.ts", 'done("orphans")'],
+  "pki host-authority": ["test/src/pki.test.ts", 'typed("pki", "host-authority")'],
   "pki list": ["test/src/pki.test.ts", "make files with which nats-server admits the director"],
   "pki make": ["docs/operate/certificates.md", "diskmesh pki make --folder pki"],
   "pki renew": ["docs/operate/certificates.md", "diskmesh pki renew --folder pki"],
+  "pki replace-authority": ["docs/operate/certificates.md", "diskmesh pki replace-authority --folder pki"],
   "purge-host X --force": [CURES, "a removal of a host that never comes back"],
   "remove-device X X": [CURES, "a clean device that is gone"],
   "remove-device X X --keep-data": [CURES, "a used device that is gone"],
