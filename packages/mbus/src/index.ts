@@ -12,5 +12,5 @@ export {
 export { type Notice, watchHeartbeats } from "./heartbeats.js";
 export { mbusMetrics } from "./metrics.js";
 export { mbusPermissions } from "./permissions.js";
-export { authCalloutConfig, clusterTlsConfig, NATS_ACCOUNT } from "./server-config.js";
+export { authCalloutConfig, clusterTlsConfig, NATS_ACCOUNT, natsServerConfig } from "./server-config.js";
 export { whyRefused } from "./server-version.js";

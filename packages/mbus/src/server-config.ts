@@ -48,6 +48,37 @@ authorization {
 `;
 }
 
+/** Options of one nats-server. */
+export interface NatsServerOptions {
+  /** Address to listen on, as host:port. */
+  readonly listen: string;
+  readonly name: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** Folder with `ca.pem`, and with `auth-callout.conf` of `authCalloutConfig`. */
+  readonly natsFolder: string;
+  /** Path of that folder for the include, which begins at the configuration's own folder; "nats" by default. */
+  readonly include?: string;
+}
+
+/** Returns nats-server's configuration: TLS for all clients, and authorisation by the director (auth callout). */
+export function natsServerConfig(options: NatsServerOptions): string {
+  const { listen, name, certFile, keyFile, natsFolder, include = "nats" } = options;
+  // A JSON string is a valid string of the configuration.
+  return `listen: ${JSON.stringify(listen)}
+server_name: ${JSON.stringify(name)}
+max_payload: 1048576
+tls {
+  cert_file: ${JSON.stringify(certFile)}
+  key_file: ${JSON.stringify(keyFile)}
+  ca_file: ${JSON.stringify(`${natsFolder}/ca.pem`)}
+  verify_and_map: true
+  timeout: 5
+}
+include ${JSON.stringify(`${include}/auth-callout.conf`)}
+`;
+}
+
 /**
  * Returns the content of `tls` in `cluster`: the servers that may join the cluster, by SHA-256 of their public keys in
  * hex. Without these keys any holder of a mesh certificate could join as a server and read everything.
