@@ -57,6 +57,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   verify: async () => (await import("./verify.js")).verify,
   salvage: async () => (await import("./salvage.js")).salvage,
   pki: async () => (await import("./pki.js")).pki,
+  "new-mesh": async () => (await import("./new-mesh.js")).newMesh,
   "nats-config": async () => (await import("./nats-config.js")).natsConfig,
 };
 

@@ -24,7 +24,7 @@ export const natsConfig: Action = {
   example: "diskmesh nats-config /etc/nats/diskmesh --folder pki --agents-ca agents-ca.pem",
   run: async (call) => {
     const folder = targetOf(call);
-    const files = await filesOf(call, folder);
+    const files = await natsFiles(call, folder);
     await mkdir(folder, { recursive: true });
     const changed: string[] = [];
     for (const [name, text] of files) {
@@ -51,7 +51,11 @@ function targetOf({ args: [given = ""], options }: ActionCall): string {
   return folder;
 }
 
-async function filesOf(call: ActionCall, folder: string): Promise<readonly (readonly [name: string, text: string])[]> {
+/** Returns the files that nats-server's configuration includes. */
+export async function natsFiles(
+  call: ActionCall,
+  folder: string,
+): Promise<readonly (readonly [name: string, text: string])[]> {
   const { authCalloutConfig, clusterTlsConfig, openCalloutIssuer } = await import("@diskmesh/mbus");
   const certificates = await open(call, false);
   const seedFile = join(folderOf(call.options), SEED_FILE);
