@@ -169,7 +169,8 @@ export class Machine implements AsyncDisposable {
     return { code: 0, output: "" };
   }
 
-  #changeOwner([owner = "", ...files]: readonly string[]): Answer {
+  #changeOwner(args: readonly string[]): Answer {
+    const [owner = "", ...files] = args.filter((arg) => arg !== "-R");
     const user = owner.replace(/:$/, "");
     if (!this.#users.has(user)) return { code: 1, output: `chown: invalid user: ${user}\n` };
     const missing = files.find((file) => !existsSync(file));

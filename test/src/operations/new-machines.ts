@@ -30,11 +30,17 @@ export function whatIsMissing(): string | undefined {
 }
 
 /** Links the programs into the machine's own folder, because PATH there excludes the repository's programs. */
-function install(machineFolder: string): void {
+export function install(machineFolder: string): void {
   for (const program of PROGRAMS) {
     const found = (process.env.PATH ?? "").split(delimiter).find((folder) => existsSync(join(folder, program)));
     if (found?.startsWith(repositoryFolder)) symlinkSync(join(found, program), join(machineFolder, "bin", program));
   }
+}
+
+/** Returns the version and the archive of this repository's release. */
+export async function release(): Promise<{ readonly version: string; readonly file: string }> {
+  const { ensureRelease } = await import(join(repositoryFolder, "deploy/local/bootstrap/release.mjs"));
+  return ensureRelease(repositoryFolder, runFolder());
 }
 
 /**
@@ -44,8 +50,7 @@ function install(machineFolder: string): void {
 export async function newMachines(site: Site, databasePlace: DatabasePlace): Promise<NewMachines | string> {
   const found = await newDocumentDatabase(databasePlace);
   if (typeof found === "string") return found;
-  const { ensureRelease } = await import(join(repositoryFolder, "deploy/local/bootstrap/release.mjs"));
-  const { version, file } = (await ensureRelease(repositoryFolder, runFolder())) as Record<"version" | "file", string>;
+  const { version, file } = await release();
   const mesh = new DocumentedMesh(site, {
     values: {
       VERSION: version,

@@ -11,7 +11,7 @@ export const ADDRESSES = {
   "host-3": "10.0.0.23",
   "host-4": "10.0.0.24",
 } as const;
-const PORTS = [4222, 6222, 7010, 7020, 7030, 7040, 7041, 25555];
+const PORTS = [4222, 6222, 7010, 7020, 7023, 7030, 7040, 7041, 25555];
 const ATTEMPTS = 50;
 
 /** Addresses of the document's machines in this test. */

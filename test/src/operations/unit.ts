@@ -27,8 +27,8 @@ export class Unit {
     unitFile: string,
     private readonly place: UnitPlace,
   ) {
-    const dropIns = `${unitFile.replace(/-[^/]*$/, "-")}.service.d`;
-    const more = existsSync(dropIns) ? readdirSync(dropIns).map((file) => join(dropIns, file)) : [];
+    const dropIns = [`${unitFile.replace(/-[^/]*$/, "-")}.service.d`, `${unitFile}.d`].filter(existsSync);
+    const more = dropIns.flatMap((folder) => readdirSync(folder).map((file) => join(folder, file)));
     this.#settings = settingsOf([unitFile, ...more].map((file) => readFileSync(file, "utf8")).join("\n"));
   }
 
@@ -136,7 +136,8 @@ function settingsOf(text: string): ReadonlyMap<string, readonly string[]> {
   const settings = new Map<string, string[]>();
   for (const line of text.replaceAll("\\\n", " ").split("\n")) {
     const [, key = "", value = ""] = /^([A-Za-z]+)=(.*)$/.exec(line) ?? [];
-    if (key !== "") settings.set(key, [...(settings.get(key) ?? []), value]);
+    // An empty value forgets the former ones.
+    if (key !== "") settings.set(key, value === "" ? [] : [...(settings.get(key) ?? []), value]);
   }
   return settings;
 }
