@@ -8,6 +8,7 @@ const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] as co
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 // A single line, because the text is displayed verbatim.
 const LINE = /^[^\p{Cc}\p{Zl}\p{Zp}]{0,1000}$/u;
+const MEDIA_TYPE = /^([a-z]+\/[a-z0-9][a-z0-9.+-]*(; charset=utf-8)?)?$/;
 const MAX_SCHEMA_LENGTH = 32_768;
 
 const declaration = z.strictObject({
@@ -18,6 +19,8 @@ const declaration = z.strictObject({
   scope: z.enum(METHOD_SCOPES),
   exclusiveLock: z.boolean(),
   attach: z.boolean(),
+  /** Empty for JSON, or bytes of any type. */
+  contentType: z.string().regex(MEDIA_TYPE, 'contentType is a media type such as "text/plain"'),
   /** 0 for the default of the method's kind. */
   timeoutMs: z.int("timeoutMs is a number of milliseconds").min(0),
   schema: z
@@ -26,8 +29,8 @@ const declaration = z.strictObject({
 });
 
 const method = declaration.refine(
-  ({ async, attach }) => !(async && attach),
-  "a method with attach must be synchronous, because a task keeps no bytes",
+  ({ async, attach, contentType }) => !(async && (attach || contentType !== "")),
+  "a method with attach or contentType must be synchronous, because a task keeps no bytes",
 );
 
 const methods = z
@@ -62,7 +65,16 @@ export function catchAllMethod(kind: MethodKind): Omit<ListedMethod, "name"> {
   // In LegacyDriver, node methods were asynchronous, driver methods synchronous, and all used POST.
   const isNode = kind === "node";
   const locks = { async: isNode, exclusiveLock: isNode };
-  return { httpMethods: ["POST"], description: "", scope: "admin", attach: false, timeoutMs: 0, schema: {}, ...locks };
+  return {
+    httpMethods: ["POST"],
+    description: "",
+    scope: "admin",
+    attach: false,
+    contentType: "",
+    timeoutMs: 0,
+    schema: {},
+    ...locks,
+  };
 }
 
 /** Returns the time limit of a call of the method, in ms. */

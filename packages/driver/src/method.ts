@@ -49,6 +49,11 @@ export interface Declaration<Arguments extends z.ZodObject> {
    */
   readonly attach?: boolean;
   /**
+   * Media type of the result over HTTPS, such as "text/plain". The result is then bytes, as with `attach`, and browsers
+   * and other clients show it. Only synchronous methods may have it.
+   */
+  readonly contentType?: string;
+  /**
    * Time limit of a call, in ms. By default 20,000 for a synchronous method, and 3,600,000 for an asynchronous one. A
    * driver with a method above `maxTimeoutMs` of its config does not load.
    */
@@ -73,6 +78,8 @@ export interface DeclaredMethod {
   readonly scope: MethodScope;
   readonly exclusiveLock: boolean;
   readonly attach: boolean;
+  /** Empty for none. */
+  readonly contentType: string;
   /** 0 for the default. */
   readonly timeoutMs: number;
   /** JSON schema of the arguments. */
@@ -110,6 +117,7 @@ function declare<Arguments extends z.ZodObject>(
     args,
     scope = "admin",
     attach = false,
+    contentType = "",
     timeoutMs = 0,
   }: Declaration<Arguments>,
   exclusiveLock: boolean,
@@ -127,6 +135,7 @@ function declare<Arguments extends z.ZodObject>(
     scope,
     exclusiveLock,
     attach,
+    contentType,
     timeoutMs,
     schema: z.toJSONSchema(strict, { io: "input" }) as JsonObject,
     parse: (method, given) => parseArgs(strict, method, given),

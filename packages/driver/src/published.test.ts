@@ -29,7 +29,7 @@ describe("the result of a driver's method", () => {
   });
 
   it("is refused for a method with attach that returns JSON", async () => {
-    await rejection(result("object"), MethodError, "method object, which has attach, answered neither");
+    await rejection(result("object"), MethodError, "method object, which has attach or contentType, answered neither");
   });
 
   it("is refused for an asynchronous method that returns bytes", async () => {
@@ -42,7 +42,7 @@ describe("the result of a driver's method", () => {
       update = nodeMethod({ ...GET, async: true, attach: true }, () => "abc");
     }
     expect(() => loadedDriver(Both, {}, (settings) => ({ settings }) as never)).to.throw(
-      "nodeMethods.0: a method with attach must be synchronous, because a task keeps no bytes",
+      "nodeMethods.0: a method with attach or contentType must be synchronous, because a task keeps no bytes",
     );
   });
 });

@@ -59,14 +59,17 @@ export function loadedDriver(
   };
 }
 
-/** Returns a method's result, which is bytes for a method with `attach`. */
-function resultOf({ name, async, attach }: ListedMethod, returned: unknown): unknown {
+/** Returns a method's result, which is bytes for a method with `attach` or `contentType`. */
+function resultOf({ name, async, attach, contentType }: ListedMethod, returned: unknown): unknown {
   if (async && returned instanceof Uint8Array)
     throw new MethodError("failed", `the asynchronous method ${name} answered bytes, which its task cannot keep`);
-  if (!attach || returned instanceof Uint8Array) return returned;
+  if (!(attach || contentType !== "") || returned instanceof Uint8Array) return returned;
   const text = returned ?? "";
   if (typeof text === "string") return Buffer.from(text);
-  throw new MethodError("failed", `the method ${name}, which has attach, answered neither a text nor bytes`);
+  throw new MethodError(
+    "failed",
+    `the method ${name}, which has attach or contentType, answered neither a text nor bytes`,
+  );
 }
 
 function settingsOf({ settings: schema }: DriverClass, given: JsonObject): unknown {
@@ -100,17 +103,10 @@ function declaredBy(driver: object): Named[] {
 function listed(methods: readonly Named[], kind: MethodKind): ListedMethod[] {
   return methods
     .filter(({ declared }) => declared[DECLARED] === kind)
-    .map(
-      ({ name, declared: { httpMethods, async, description, scope, exclusiveLock, attach, timeoutMs, schema } }) => ({
-        name,
-        httpMethods: [...httpMethods] as ListedMethod["httpMethods"],
-        async,
-        description,
-        scope,
-        exclusiveLock,
-        attach,
-        timeoutMs,
-        schema: { ...schema },
-      }),
-    );
+    .map(({ name, declared: { httpMethods, schema, parse: _parse, run: _run, ...declared } }) => ({
+      ...declared,
+      name,
+      httpMethods: [...httpMethods] as ListedMethod["httpMethods"],
+      schema: { ...schema },
+    }));
 }

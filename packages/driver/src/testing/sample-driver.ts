@@ -65,6 +65,16 @@ export default class SampleDriver extends BaseDriver {
     { httpMethods: ["GET"], async: false, description: "a text to save", attach: true, scope: "read" },
     () => "caf\u00e9\n",
   );
+  script = nodeMethod(
+    {
+      httpMethods: ["GET"],
+      async: false,
+      description: "a text that clients show",
+      contentType: "text/plain",
+      args: z.strictObject({ name: z.string(), password: secret(z.string()).optional() }),
+    },
+    ({ name }) => `#!ipxe\necho ${name}\n`,
+  );
   boom = nodeMethod({ httpMethods: ["POST"], async: false, description: "fails" }, () => {
     throw new MethodError("failed", "iron boom");
   });
