@@ -173,6 +173,11 @@ export interface PublishedMethod {
   attach: boolean;
   /** Time limit of a call in ms, as the driver declares it. 0: the node's agent does not tell it. */
   timeoutMs: number;
+  /**
+   * Media type of the method's bytes over HTTPS, for example "text/plain". Set: a call returns `data`. Empty: JSON, or
+   * bytes of any type.
+   */
+  contentType: string;
 }
 
 /** The node or driver whose methods to list. */
@@ -237,6 +242,34 @@ export interface CallMethodResponse {
     /** Result of a synchronous method that returned bytes. At most 1 MiB. */
     { $case: "data"; value: Buffer }
     | undefined;
+}
+
+/** The call that an address makes. */
+export interface CreateMethodLinkRequest {
+  /** The node or driver. */
+  target:
+    | MethodTarget
+    | undefined;
+  /** Name of the method. */
+  method: string;
+  /** Name of the driver, as in CallMethodRequest. */
+  driver: string;
+  /** Arguments of the method. They are readable in the address. */
+  args:
+    | { [key: string]: any }
+    | undefined;
+  /** Time until the address expires, in ms: from 1 to 604,800,000, which is 7 days. */
+  lifetimeMs: number;
+}
+
+/** A signed address. */
+export interface CreateMethodLinkResponse {
+  /** Path and query of the address: https://DIRECTOR:PORT and this text are the URL. Every director answers. */
+  path: string;
+  /** Port of the HTTPS API in the config of the leading director. */
+  httpsPort: number;
+  /** Time at which the address expires. */
+  expiresAt: Date | undefined;
 }
 
 /** The node to return. */
@@ -384,6 +417,7 @@ function createBasePublishedMethod(): PublishedMethod {
     argsSchema: undefined,
     attach: false,
     timeoutMs: 0,
+    contentType: "",
   };
 }
 
@@ -418,6 +452,9 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     }
     if (message.timeoutMs !== 0) {
       writer.uint32(80).int64(message.timeoutMs);
+    }
+    if (message.contentType !== "") {
+      writer.uint32(90).string(message.contentType);
     }
     return writer;
   },
@@ -515,6 +552,14 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
             message.timeoutMs = longToNumber(reader.int64());
             continue;
           }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.contentType = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -542,6 +587,7 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     message.argsSchema = object.argsSchema ?? undefined;
     message.attach = object.attach ?? false;
     message.timeoutMs = object.timeoutMs ?? 0;
+    message.contentType = object.contentType ?? "";
     return message;
   },
 };
@@ -881,6 +927,190 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
         break;
       }
     }
+    return message;
+  },
+};
+
+function createBaseCreateMethodLinkRequest(): CreateMethodLinkRequest {
+  return { target: undefined, method: "", driver: "", args: undefined, lifetimeMs: 0 };
+}
+
+export const CreateMethodLinkRequest: MessageFns<CreateMethodLinkRequest> = {
+  encode(message: CreateMethodLinkRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.target !== undefined) {
+      MethodTarget.encode(message.target, writer.uint32(10).fork()).join();
+    }
+    if (message.method !== "") {
+      writer.uint32(18).string(message.method);
+    }
+    if (message.driver !== "") {
+      writer.uint32(26).string(message.driver);
+    }
+    if (message.args !== undefined) {
+      Struct.encode(Struct.wrap(message.args), writer.uint32(34).fork()).join();
+    }
+    if (message.lifetimeMs !== 0) {
+      writer.uint32(40).int64(message.lifetimeMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CreateMethodLinkRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCreateMethodLinkRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.target = MethodTarget.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.method = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.driver = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.args = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.lifetimeMs = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CreateMethodLinkRequest>): CreateMethodLinkRequest {
+    return CreateMethodLinkRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CreateMethodLinkRequest>): CreateMethodLinkRequest {
+    const message = createBaseCreateMethodLinkRequest();
+    message.target = (object.target !== undefined && object.target !== null)
+      ? MethodTarget.fromPartial(object.target)
+      : undefined;
+    message.method = object.method ?? "";
+    message.driver = object.driver ?? "";
+    message.args = object.args ?? undefined;
+    message.lifetimeMs = object.lifetimeMs ?? 0;
+    return message;
+  },
+};
+
+function createBaseCreateMethodLinkResponse(): CreateMethodLinkResponse {
+  return { path: "", httpsPort: 0, expiresAt: undefined };
+}
+
+export const CreateMethodLinkResponse: MessageFns<CreateMethodLinkResponse> = {
+  encode(message: CreateMethodLinkResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.path !== "") {
+      writer.uint32(10).string(message.path);
+    }
+    if (message.httpsPort !== 0) {
+      writer.uint32(16).int32(message.httpsPort);
+    }
+    if (message.expiresAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.expiresAt), writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CreateMethodLinkResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCreateMethodLinkResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.httpsPort = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.expiresAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CreateMethodLinkResponse>): CreateMethodLinkResponse {
+    return CreateMethodLinkResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CreateMethodLinkResponse>): CreateMethodLinkResponse {
+    const message = createBaseCreateMethodLinkResponse();
+    message.path = object.path ?? "";
+    message.httpsPort = object.httpsPort ?? 0;
+    message.expiresAt = object.expiresAt ?? undefined;
     return message;
   },
 };
@@ -1326,6 +1556,19 @@ export const VendorPassthruServiceDefinition = {
       requestType: CallMethodRequest as typeof CallMethodRequest,
       requestStream: false,
       responseType: CallMethodResponse as typeof CallMethodResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Returns an address at which whoever has it may GET a synchronous method, without a login, until the address expires:
+     * for a machine that boots. Only for methods that take GET and no secret argument. The arguments are checked as for a
+     * call. FAILED_PRECONDITION: the director has no HTTPS API.
+     */
+    createMethodLink: {
+      name: "CreateMethodLink",
+      requestType: CreateMethodLinkRequest as typeof CreateMethodLinkRequest,
+      requestStream: false,
+      responseType: CreateMethodLinkResponse as typeof CreateMethodLinkResponse,
       responseStream: false,
       options: {},
     },

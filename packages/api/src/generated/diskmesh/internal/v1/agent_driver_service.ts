@@ -30,6 +30,8 @@ export interface VendorMethod {
   attach: boolean;
   /** Time limit of a call in ms. 0: the agent is of a version without it. */
   timeoutMs: number;
+  /** Media type of the method's bytes. Empty: JSON, or bytes of any type. */
+  contentType: string;
 }
 
 /** A driver. */
@@ -180,6 +182,7 @@ function createBaseVendorMethod(): VendorMethod {
     argsSchema: undefined,
     attach: false,
     timeoutMs: 0,
+    contentType: "",
   };
 }
 
@@ -211,6 +214,9 @@ export const VendorMethod: MessageFns<VendorMethod> = {
     }
     if (message.timeoutMs !== 0) {
       writer.uint32(72).int64(message.timeoutMs);
+    }
+    if (message.contentType !== "") {
+      writer.uint32(82).string(message.contentType);
     }
     return writer;
   },
@@ -300,6 +306,14 @@ export const VendorMethod: MessageFns<VendorMethod> = {
             message.timeoutMs = longToNumber(reader.int64());
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.contentType = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -326,6 +340,7 @@ export const VendorMethod: MessageFns<VendorMethod> = {
     message.argsSchema = object.argsSchema ?? undefined;
     message.attach = object.attach ?? false;
     message.timeoutMs = object.timeoutMs ?? 0;
+    message.contentType = object.contentType ?? "";
     return message;
   },
 };
