@@ -14,7 +14,7 @@ export interface CallContext {
   /** Id of this call in logs: the client's id if well-formed, otherwise a generated one. */
   readonly requestId: string;
   /** Set when something other than the certificate identified the caller. */
-  readonly authentication?: "password" | "token" | "session" | undefined;
+  readonly authentication?: "password" | "token" | "session" | "link" | undefined;
   /** Teams at whose objects the caller's rights end. Absent where they do not end, and for certificates. */
   readonly teams?: readonly string[] | undefined;
   /** Id of the trace that the call is part of; absent without tracing. */
