@@ -43,6 +43,7 @@ import { listStemcells, stemcellTasks } from "./stemcells/handlers.js";
 import { uploadStemcell } from "./stemcells/upload-stemcell.js";
 import { cancelTask, getTask, getTaskOutput, listTasks, resumeTask, watchTask } from "./tasks/handlers.js";
 import { callMethod, getNode, listDrivers, listMethods } from "./vendor-methods/handlers.js";
+import { createMethodLink } from "./vendor-methods/method-links.js";
 import { vmTasks } from "./vms/handlers.js";
 
 /** Methods whose operation has another name; the operation of any other method has the method's name. */
@@ -57,6 +58,7 @@ const OPERATIONS = {
   listMethods: "readByVendorMethod",
   getNode: "readByVendorMethod",
   listDrivers: "readByVendorMethod",
+  createMethodLink: "adminByVendorMethod",
 } as const satisfies Readonly<Record<string, Operation>>;
 
 /** Names of methods that only read. A call of any other method is logged, and its refusal is an event. */
@@ -159,6 +161,7 @@ const METHODS = {
     listMethods,
     getNode,
     listDrivers,
+    createMethodLink,
   }),
   // callMethod itself records all its events, including refusals.
   callMethod: allowChange(POLICY.adminByVendorMethod.roles, callMethod),

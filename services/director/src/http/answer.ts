@@ -19,10 +19,22 @@ export function text(body: string | Readable, status = 200, headers: Readonly<Re
   return { status, headers: { ...TEXT_TYPE, ...headers }, body };
 }
 
-/** Returns bytes that browsers save and never show, because they may be anything. */
-export function attachment(body: Buffer): Answer {
-  const headers = { "content-type": "application/octet-stream", "content-disposition": "attachment" };
-  return { status: 200, headers, body };
+/** Keeps a document of a vendor's driver from running scripts and from the page's session. */
+const SANDBOX = { "content-security-policy": "sandbox; default-src 'none'" };
+
+/**
+ * Returns the result of a vendor's method: JSON, or bytes. Browsers save bytes and never show them, because they may be
+ * anything, unless the method has a media type.
+ */
+export function methodAnswer(
+  value: unknown,
+  { attach, contentType }: { readonly attach: boolean; readonly contentType: string },
+): Answer {
+  if (!Buffer.isBuffer(value)) return json(value);
+  const isText = contentType.startsWith("text/") && !contentType.includes(";");
+  const type = contentType === "" ? "application/octet-stream" : `${contentType}${isText ? "; charset=utf-8" : ""}`;
+  const saved = (attach || contentType === "") && { "content-disposition": "attachment" };
+  return { status: 200, headers: { "content-type": type, ...saved, ...SANDBOX }, body: value };
 }
 
 export function empty(status: number): Answer {

@@ -247,7 +247,7 @@ export class HttpServer {
     if (isOwn || served === undefined || request.is404 || this.#leads()) return undefined;
     // The login is checked before forwarding, because the leader would count all failed logins for the address of this
     // director.
-    if (route !== undefined) await served.login();
+    if (route !== undefined && !route.isOpen) await served.login();
     else if ((await this.#loginIfAny(request)) === undefined) delete request.headers.authorization;
     const { current } = this.#options;
     const { http, stemcells } = this.#limits;

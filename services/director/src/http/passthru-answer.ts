@@ -31,7 +31,7 @@ export function refuseOtherVersions({ [VERSION_HEADER]: given = "latest" }: Inco
 
 /** Throws NotAcceptableError unless the client accepts an answer of a type that the route has. */
 export function refuseOtherAnswers({ accept = "" }: IncomingHttpHeaders, types: readonly string[]): void {
-  const accepted = ["*/*", "application/*", ...types];
+  const accepted = ["*/*", ...types, ...types.map((type) => type.replace(/\/.*/, "/*"))];
   const isTaken = (range: string): boolean => {
     const [type = "", ...parameters] = range.toLowerCase().replace(/\s/g, "").split(";");
     return accepted.includes(type) && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));

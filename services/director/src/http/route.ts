@@ -26,6 +26,8 @@ export interface HttpCall {
    */
   require(operation: Operation, teams?: readonly string[]): void;
   may(operation: Operation, teams?: readonly string[]): boolean;
+  /** Returns the call of a route without a login, for the holder of a link. */
+  callAs(login: Login): CallContext;
   /** Gives the request more time, in addition to the time of all requests. */
   extend(ms: number): void;
   /** Returns the Set-Cookie header of a new page session. Throws UnauthenticatedError for a wrong password. */

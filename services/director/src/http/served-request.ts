@@ -148,6 +148,10 @@ export class ServedRequest {
       param: (name) => params[name] ?? "",
       require: (operation, teams) => this.require(operation, teams),
       may: (operation, teams) => this.#may(operation, teams),
+      callAs: (login) => {
+        this.#login = login;
+        return this.#call(route);
+      },
       extend: (ms) => timeoutMs !== undefined && this.#startTimer(timeoutMs + ms),
       logIn: (name, password) => this.#beginSession(name, password),
     };

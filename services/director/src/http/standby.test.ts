@@ -55,6 +55,17 @@ describe("the HTTPS API of a standby director", () => {
     expect((await http.send("GET", "/page/self", { login: "admin:q" })).status).to.equal(401);
   });
 
+  it("forwards a link of a vendor's method, which has no login", async () => {
+    const got: unknown[] = [];
+    await api.lead((request, response) => {
+      got.push([request.url, request.headers.authorization]);
+      response.writeHead(200, { "content-type": "text/plain" }).end("#!ipxe");
+    });
+    const answer = await http.send("GET", "/vendor_method?link=a.b", { login: "" });
+    expect([answer.status, answer.body]).to.deep.equal([200, "#!ipxe"]);
+    expect(got).to.deep.equal([["/vendor_method?link=a.b", undefined]]);
+  });
+
   it("forwards requests unchanged, and the leader's responses, too; answers health itself", async () => {
     const got: object[] = [];
     await api.lead((request, response) => {

@@ -8,7 +8,7 @@ export interface PageSession {
 export interface Login {
   readonly name: string;
   readonly scopes: readonly string[];
-  readonly by: "password" | "token" | "session";
+  readonly by: "password" | "token" | "session" | "link";
   /** Undefined for password and token logins, which every request proves anew. */
   readonly session?: PageSession;
 }

@@ -9,6 +9,7 @@ import type { UntoldEvent } from "./director-event.js";
 import type { Disk } from "./disk.js";
 import type { EndedSession } from "./ended-session.js";
 import { addressKey, type Instance } from "./instance.js";
+import type { LinkKey } from "./link-key.js";
 import type { NodeError } from "./node-error.js";
 import { type OwedRemoval, owedRemovalKey } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
@@ -158,6 +159,7 @@ export const schema = {
     key: (call) => vendorCallKey(call.taskId),
     indexes: { byRequest: (call) => call.request },
   }),
+  linkKeys: table<LinkKey>()({ key: ({ name }) => name, indexes: {} }),
   counters: table<Counter>()({
     key: (counter) => counter.name,
     indexes: {},

@@ -11,6 +11,7 @@ import type { UntoldEvent } from "./director-event.js";
 import type { Disk } from "./disk.js";
 import type { EndedSession } from "./ended-session.js";
 import type { AgentKey, Instance, VmBasis, VmSpec } from "./instance.js";
+import type { LinkKey } from "./link-key.js";
 import type { NodeError } from "./node-error.js";
 import type { OwedRemoval } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
@@ -168,6 +169,8 @@ const agentHealth = shapeOf<AgentHealth>()({
 });
 
 const resurrectionSwitch = shapeOf<ResurrectionSwitch>()({ scope: text, isOn: flag });
+
+const linkKey = shapeOf<LinkKey>()({ name: z.literal("vendor-methods"), key: text });
 
 const endedSession = shapeOf<EndedSession>()({ sessionId: text, user: text, endsAtMs: z.number() });
 
@@ -350,6 +353,7 @@ export const storedSchema: DirectorSchema = {
   cpiCalls: { ...schema.cpiCalls, check: checkOf(cpiCall) },
   nodeErrors: { ...schema.nodeErrors, check: checkOf(nodeError) },
   vendorCalls: { ...schema.vendorCalls, check: checkOf(vendorCall) },
+  linkKeys: { ...schema.linkKeys, check: checkOf(linkKey) },
   counters: { ...schema.counters, check: checkOf(counter) },
 };
 

@@ -18,8 +18,8 @@ import type { NodeError } from "../store/node-error.js";
 import { encodeTask } from "../tasks/wire.js";
 import type { VendorContext } from "./context.js";
 import { lockOf } from "./node-lock.js";
-import type { Target } from "./passthru.js";
 import { refuseTooLarge } from "./vendor-method.js";
+import type { Target } from "./wanted-call.js";
 
 export async function listMethods(
   { passthru }: VendorContext,
@@ -104,7 +104,7 @@ export async function stateOfNode(
   return { holder, error };
 }
 
-function parseTarget(target: MethodTarget | undefined): Target {
+export function parseTarget(target: MethodTarget | undefined): Target {
   const named = target?.target;
   if (named?.$case === "nodeId") return { kind: "node", nodeId: parseHostId(named.value, "target.node_id") };
   if (named?.$case === "driver") return { kind: "driver", driver: named.value };

@@ -5,6 +5,7 @@ import {
   messageOf,
   NotFoundError,
   OutdatedError,
+  REDACTED,
   UnavailableError,
 } from "@diskmesh/domain";
 import { catchAllMethod, type DriverHost, secretArguments, shownArguments } from "@diskmesh/driver/host";
@@ -34,29 +35,9 @@ import {
   stillStarting,
   type VendorMethod,
   type VendorMethods,
+  verbOf,
 } from "./vendor-method.js";
-
-export type Target =
-  | { readonly kind: "node"; readonly nodeId: string }
-  | { readonly kind: "driver"; readonly driver: string };
-
-/** A requested method call. */
-export interface WantedCall {
-  readonly target: Target;
-  readonly method: string;
-  readonly httpMethod: string;
-  readonly args: JsonObject;
-  /** Waits for the node's lock instead of failing. */
-  readonly wait: boolean;
-  /** A repeated call with the caller's id gets the task of the first call. Empty for none. */
-  readonly requestId: string;
-  /** Throws unless the caller may call the method. Called before anything is begun. */
-  readonly authorise: (method: VendorMethod) => void;
-}
-
-export type PassthruOutcome =
-  /** The value is JSON or a Buffer. */
-  { readonly async: false; readonly value: unknown } | { readonly async: true; readonly task: Task };
+import type { PassthruOutcome, Target, WantedCall } from "./wanted-call.js";
 
 export interface PassthruOptions {
   readonly host: DriverHost;
@@ -76,7 +57,11 @@ export interface PassthruOptions {
 interface Callable {
   readonly nodeId: string;
   readonly methods: VendorMethods;
-  readonly call: (method: VendorMethod, wanted: WantedCall, options: CallOptions) => Promise<unknown>;
+  readonly call: (
+    method: VendorMethod,
+    wanted: Pick<WantedCall, "httpMethod" | "args">,
+    options: CallOptions,
+  ) => Promise<unknown>;
 }
 
 interface CallOptions {
@@ -133,9 +118,26 @@ export class Passthru {
     }
   }
 
-  async #call(call: CallContext, wanted: WantedCall, fresh: boolean): Promise<PassthruOutcome> {
-    const callable = await this.#callable(wanted.target, call.signal, fresh);
-    const method = chosenMethod(callable.methods, wanted.method, wanted.httpMethod);
+  /** Checks a call of a synchronous method by GET that somebody makes later. Returns its method. */
+  async checkLink(call: CallContext, asked: Pick<WantedCall, "target" | "method" | "args">): Promise<VendorMethod> {
+    const { target, args } = asked;
+    const callable = await this.#callable(target, call.signal, true);
+    const method = chosenMethod(callable.methods, asked.method, "GET");
+    const about = { about: { field: "method" } };
+    if (method.async)
+      throw new InvalidArgumentError(`${method.name} is asynchronous: only an answer has an address`, about);
+    const [secret] = Object.entries(shownArguments(method.schema, args)).find(([, shown]) => shown === REDACTED) ?? [];
+    if (secret !== undefined)
+      throw new InvalidArgumentError(`argument ${secret} is secret or not declared: an address would show it`);
+    refuseUnfit(args);
+    await callable.call(method, { httpMethod: "GET", args }, { validateOnly: true, signal: call.signal });
+    return method;
+  }
+
+  async #call(call: CallContext, asked: WantedCall, fresh: boolean): Promise<PassthruOutcome> {
+    const callable = await this.#callable(asked.target, call.signal, fresh);
+    const method = chosenMethod(callable.methods, asked.method, asked.httpMethod);
+    const wanted = { ...asked, httpMethod: verbOf(method, asked.httpMethod) ?? asked.httpMethod };
     wanted.authorise(method);
     refuseUnfit(wanted.args);
     const { nodeId } = callable;
@@ -149,7 +151,7 @@ export class Passthru {
     const lane = needsLock && !(method.async && wanted.wait) ? await this.#lock(call, wanted, nodeId, name) : undefined;
     try {
       if (method.async) return { async: true, task: await this.#start(call, wanted, callable, method, lane) };
-      return { async: false, value: await this.#run(call, wanted, callable, method, name) };
+      return { async: false, value: await this.#run(call, wanted, callable, method, name), method };
     } finally {
       lane?.release();
     }

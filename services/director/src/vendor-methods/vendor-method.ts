@@ -15,6 +15,8 @@ export interface VendorMethod {
   readonly exclusiveLock: boolean;
   /** True when the result is bytes, for callers to save. */
   readonly attach: boolean;
+  /** Media type of the result; empty for JSON, or bytes of any type. */
+  readonly contentType: string;
   /** Time limit of a call; 0 when unknown. */
   readonly timeoutMs: number;
   /** JSON schema of the arguments. */
@@ -65,9 +67,19 @@ export function chosenMethod(of: VendorMethods, called: string, httpMethod: stri
     const names = [method, ...others].map((each) => qualified(each.driver, name));
     throw new InvalidArgumentError(`Several drivers have a method ${name}: call ${names.join(" or ")}`);
   }
-  if (!method.httpMethods.includes(httpMethod))
+  if (verbOf(method, httpMethod) === undefined)
     throw new InvalidArgumentError(`The method ${called} does not support HTTP ${printable(httpMethod)}`);
   return method;
+}
+
+/**
+ * Returns the verb that the driver gets; undefined for a verb that the method does not accept. HEAD is a GET whose
+ * answer has no body, unless the method declares HEAD, and starts no task.
+ */
+export function verbOf(method: VendorMethod, httpMethod: string): string | undefined {
+  const { httpMethods, async: isTask } = method;
+  if (httpMethods.includes(httpMethod)) return httpMethod;
+  return httpMethod === "HEAD" && !isTask && httpMethods.includes("GET") ? "GET" : undefined;
 }
 
 /** Returns the packages of drivers that have not reported their methods yet. */

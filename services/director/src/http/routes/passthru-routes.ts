@@ -8,16 +8,16 @@ import {
 } from "@diskmesh/domain";
 import { MAX_METHOD_TIMEOUT_MS } from "@diskmesh/driver/host";
 import type { Operation } from "../../config/policy.js";
-import type { Target } from "../../vendor-methods/passthru.js";
 import {
   MAX_ARGUMENTS_BYTES,
   MAX_ARGUMENTS_DEPTH,
   type VendorMethod,
   type VendorScope,
 } from "../../vendor-methods/vendor-method.js";
-import { type Answer, attachment, json } from "../answer.js";
+import type { Target } from "../../vendor-methods/wanted-call.js";
+import { type Answer, json, methodAnswer } from "../answer.js";
 import { bodyText } from "../body.js";
-import { guarded, PASSTHRU_PREFIX, versioned } from "../passthru-answer.js";
+import { guarded, PASSTHRU_PREFIX, refuseOtherAnswers, refuseOtherVersions, versioned } from "../passthru-answer.js";
 import type { HttpCall, Route } from "../route.js";
 import { nodeOf, refuseOthers } from "./ironic-nodes.js";
 import { ironicRoutes, negotiated } from "./ironic-routes.js";
@@ -66,11 +66,13 @@ export const passthruRoutes: readonly Route[] = [
             ? listed(http, targets[kind](http))
             : called(http, targets[kind], http.param("method")),
       },
-    ]).map((route) => negotiated(route, [JSON_TYPE, BYTES_TYPE]));
+    ]);
   }),
 ];
 
 async function listed(http: HttpCall, target: Target): Promise<Answer> {
+  refuseOtherVersions(http.request.headers);
+  refuseOtherAnswers(http.request.headers, [JSON_TYPE, BYTES_TYPE]);
   refuseOthers(http, []);
   const methods = await http.context.passthru.list(target, http.call.signal);
   return versioned(json(Object.fromEntries(methods.map((method) => [method.name, shown(method, target)]))));
@@ -78,8 +80,19 @@ async function listed(http: HttpCall, target: Target): Promise<Answer> {
 
 function shown(method: VendorMethod, { kind }: Target): object {
   const { async, attach, description, httpMethods, exclusiveLock, driver, scope, schema } = method;
+  const more = { content_type: method.contentType || null, timeout_ms: method.timeoutMs || null };
   const lock = kind === "node" ? { require_exclusive_lock: exclusiveLock } : {};
-  return { async, attach, description, http_methods: httpMethods, ...lock, driver, scope, args_schema: schema };
+  return {
+    async,
+    attach,
+    description,
+    http_methods: httpMethods,
+    ...lock,
+    driver,
+    scope,
+    ...more,
+    args_schema: schema,
+  };
 }
 
 async function called(
@@ -87,6 +100,7 @@ async function called(
   targetOf: (http: HttpCall) => Target,
   inPath: string | undefined,
 ): Promise<Answer> {
+  refuseOtherVersions(http.request.headers);
   const target = targetOf(http);
   const { query, request, context, call } = http;
   refuseOthers(http, inPath === undefined ? ["method", "wait"] : ["wait"]);
@@ -100,8 +114,9 @@ async function called(
     return guarded(400, `Request body JSON is nested too deeply: the limit is ${MAX_ARGUMENTS_DEPTH}`);
   const args = argsOf(text);
   const wanted = { target, method, httpMethod: request.method, args, wait: waitOf(query), requestId: "" };
-  const authorise = ({ scope, async, timeoutMs }: VendorMethod): void => {
+  const authorise = ({ scope, async, timeoutMs, contentType }: VendorMethod): void => {
     http.require(OPERATIONS[scope]);
+    refuseOtherAnswers(request.headers, contentType === "" ? [JSON_TYPE, BYTES_TYPE] : [contentType]);
     if (!async) http.extend(timeoutMs);
   };
   const outcome = await context.passthru.call(call, { ...wanted, authorise }).catch((error: unknown) => {
@@ -109,8 +124,7 @@ async function called(
     if (!(error instanceof ResourceExhaustedError)) throw error;
     throw new UnavailableError(error.message, { retryAfterMs: error.retryAfterMs ?? 1_000, cause: error });
   });
-  if (!outcome.async)
-    return versioned(Buffer.isBuffer(outcome.value) ? attachment(outcome.value) : json(outcome.value));
+  if (!outcome.async) return versioned(methodAnswer(outcome.value, outcome.method));
   // Clients that know diskmesh find the task by the Location header.
   return versioned({ status: 202, headers: { location: `/tasks/${outcome.task.taskId}` } });
 }

@@ -169,8 +169,8 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
 
 /** Routes about one task, with the permissions for seeing that task. */
 const OF_A_TASK = ["GET /tasks/:id", "GET /tasks/:id/output", "GET /resources/:id"];
-/** Routes without a login: the page, its files and its login. */
-const OPEN = ["GET /page", "GET /page/files/:name", "POST /page/login"];
+/** Routes without a login: links to vendor methods, the page, its files and its login. */
+const OPEN = ["HEAD /vendor_method", "GET /vendor_method", "GET /page", "GET /page/files/:name", "POST /page/login"];
 /** Vendor method routes. The login needs the same scopes for every verb; the called method decides further. */
 const OF_METHODS = /^[A-Z]+ \/v1\/(nodes|drivers)\/:ident\/vendor_passthru(\/:method)?$/;
 

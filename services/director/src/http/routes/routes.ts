@@ -7,6 +7,7 @@ import { eventRoutes } from "./event-routes.js";
 import { instanceRoutes } from "./instance-routes.js";
 import { lifecycleRoutes } from "./lifecycle-routes.js";
 import { logRoutes } from "./log-routes.js";
+import { methodLinkRoutes } from "./method-link-routes.js";
 import { otherRoutes } from "./other-routes.js";
 import { pageRoutes } from "./page-routes.js";
 import { pageSessionRoutes } from "./page-session-routes.js";
@@ -29,6 +30,7 @@ export const allRoutes: readonly Route[] = [
   ...cleanUpRoutes,
   ...eventRoutes,
   ...passthruRoutes,
+  ...methodLinkRoutes,
   ...pageRoutes,
   ...pageSessionRoutes,
   ...otherRoutes,
