@@ -1,7 +1,15 @@
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
-import type { MethodTarget, PublishedMethod } from "@diskmesh/api/director";
-import { AbortedError, isJsonObject, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
+import type { CreateMethodLinkRequest, MethodTarget, PublishedMethod } from "@diskmesh/api/director";
+import {
+  AbortedError,
+  formatHostPort,
+  hostPortOf,
+  isJsonObject,
+  type JsonObject,
+  messageOf,
+  quoted,
+} from "@diskmesh/domain";
 import { UsageError } from "../output/exit-codes.js";
 import { type Columns, type Output, short } from "../output/output.js";
 import { type Action, type ActionCall, textOption } from "./action.js";
@@ -23,6 +31,7 @@ export const passthru: Action = {
     ["--args <json>", "arguments as a JSON object; use --args-file for secrets"],
     ["--args-file <file>", "arguments from a file, or from standard input for -"],
     ["--verb <verb>", "GET, POST, PUT, PATCH or DELETE (POST)"],
+    ["--link <time>", "print an address that needs no login, for a GET until then, such as 30m, 1h or 7d"],
     ["--no-wait", "do not wait for a locked node; print only the task id of a method that runs as a task"],
   ],
   example: "diskmesh passthru node/host-1 disk_health --verb GET",
@@ -36,6 +45,11 @@ export const passthru: Action = {
       return;
     }
     const args = await argumentsOf(call);
+    const lifetime = textOption(options, "link");
+    if (lifetime !== "") {
+      output.text(await linkOf(call, { target, method, args, lifetimeMs: durationMs(lifetime) }));
+      return;
+    }
     const httpMethod = textOption(options, "verb").toUpperCase();
     const wait = options.wait !== false;
     const listed = await methodOf(call, target, method);
@@ -51,6 +65,24 @@ export const passthru: Action = {
     else showResult(output, outcome?.value);
   },
 };
+
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+function durationMs(typed: string): number {
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(typed) ?? [];
+  if (unit === undefined) throw new UsageError(`${quoted(typed)} is no time such as 30m, 1h or 7d`);
+  return Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+}
+
+/** Returns the URL of a link, at the host of the director that this command uses. */
+async function linkOf(
+  { mesh, signal }: ActionCall,
+  request: Pick<CreateMethodLinkRequest, "target" | "method" | "args" | "lifetimeMs">,
+): Promise<string> {
+  const { path, httpsPort } = await mesh.passthru.createMethodLink(request, { signal });
+  const { host = "" } = hostPortOf(mesh.addresses("director")[0] ?? "") ?? {};
+  return `https://${formatHostPort({ host, port: httpsPort })}${path}`;
+}
 
 const DEADLINE_MS = 30_000;
 
