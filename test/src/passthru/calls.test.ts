@@ -125,6 +125,24 @@ describe("vendor passthru, a call", () => {
       expect(answer.bytes).to.deep.equal(Buffer.from("caf\u00e9\n"));
     });
 
+    it("a method with a content type is answered so, and HEAD follows its GET", async () => {
+      const listed = JSON.parse((await scene.send("GET", `${B}/methods`)).body);
+      expect(listed.script).to.include({ content_type: "text/plain", attach: false, timeout_ms: 100_000 });
+      for (const verb of ["GET", "HEAD"]) {
+        const answer = await scene.send(verb, `${B}/script`, { name: "m-1" }, { accept: "text/*" });
+        expect([answer.status, answer.body]).to.deep.equal([200, verb === "GET" ? "#!ipxe\necho m-1\n" : ""]);
+        expect(answer.headers).to.include({
+          "content-type": "text/plain; charset=utf-8",
+          "content-length": "16",
+          "content-security-policy": "sandbox; default-src 'none'",
+        });
+      }
+      expect((await scene.send("GET", `${B}/script`, { name: "m-1" }, { accept: "image/png" })).status).to.equal(406);
+      // HEAD would begin a task, or the method takes no GET.
+      for (const method of ["sleep_async", "second_method"])
+        expect((await scene.send("HEAD", `${B}/${method}`)).status, method).to.equal(400);
+    });
+
     it("callers may call the methods of their scopes only", async () => {
       const status = async (user: User, verb: string, path: string, body = "{}") =>
         (await scene.http(user).send(verb, path, { body })).status;
@@ -193,6 +211,36 @@ describe("vendor passthru, a call", () => {
       });
       const { methods } = await scene.vendors.listMethods({ target: nodeTarget() });
       expect(methods.filter(({ attach }) => attach).map(({ name }) => name)).to.deep.equal(["report"]);
+    });
+
+    it("a link is refused for a method that no GET answers, for secret arguments, and for more than 7 days", async () => {
+      const link = (method: string, args: JsonObject, lifetimeMs = 1_000) =>
+        scene.vendors.createMethodLink({ target: nodeTarget(), method, args, lifetimeMs });
+      await rejection(link("none", {}), InvalidArgumentError, "does not support HTTP GET");
+      await rejection(link("nope", {}), InvalidArgumentError, "No handler for method nope");
+      await rejection(link("script", {}), InvalidArgumentError, "Parameter 'name' not passed");
+      const secret = link("script", { name: "a", password: "hunter2-secret" });
+      await rejection(secret, InvalidArgumentError, "password is secret or not declared");
+      await rejection(link("script", { name: "a" }, 604_800_001), InvalidArgumentError, "which is 7 days");
+      await rejection(link("script", { name: "a".repeat(4_000) }), InvalidArgumentError, "more than 4096 characters");
+    });
+
+    it("a link of a node's method is good until it expires, and after another director leads", async () => {
+      const link = async (lifetimeMs: number) => {
+        const args = { name: "m-2" };
+        return (await scene.vendors.createMethodLink({ target: nodeTarget(), method: "script", args, lifetimeMs }))
+          .path;
+      };
+      const get = (path: string) => scene.http("admin").send("GET", path, { login: "" });
+      const ended = await link(1);
+      await eventually(async () => expect((await get(ended)).status).to.equal(403));
+      expect((await get(ended)).body).to.contain("this address was good until");
+      const path = await link(3_600_000);
+      await scene.restart("director");
+      await eventually(async () => {
+        const { status, body } = await get(path);
+        expect([status, body]).to.deep.equal([200, "#!ipxe\necho m-2\n"]);
+      });
     });
 
     it("a method that two drivers have is refused unless the call names a driver", async () => {

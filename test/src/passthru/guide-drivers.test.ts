@@ -53,7 +53,7 @@ describe("the drivers of the guide", () => {
   const page = new Page();
   const scene = PassthruScene.forAllTests({
     hosts: 1,
-    directorDrivers: [],
+    directorDrivers: page.drivers("ipxe"),
     agentDrivers: page.drivers("flash"),
     methods: ["flash"],
   });
@@ -75,6 +75,38 @@ describe("the drivers of the guide", () => {
       expect(code, err).to.equal(0);
       expect(isPrinted(printed, err + out), `${args.join(" ")}:\n${err}${out}`).to.equal(true);
     }
+  });
+
+  it("answer a machine that boots, at a link and without a login", async () => {
+    const { args } = page.commands().find((each) => each.args.includes("--link")) ?? { args: [] };
+    const { out } = await scene.mesh.typed(...args);
+    const { port, pathname, search } = new URL(out.trim());
+    expect(Number(port)).to.equal(scene.http("admin").port);
+    const get = (query = search, verb = "GET") => scene.http("admin").send(verb, `${pathname}${query}`, { login: "" });
+    const answer = await get();
+    const from = "http://192.0.2.7/images/rescue";
+    expect([answer.status, answer.body]).to.deep.equal([
+      200,
+      `#!ipxe\nkernel ${from}/vmlinuz\ninitrd ${from}/initrd.img\nboot\n`,
+    ]);
+    expect(answer.headers)
+      .to.include({ "content-type": "text/plain; charset=utf-8" })
+      .and.not.have.property("content-disposition");
+    const head = await get(search, "HEAD");
+    expect([head.status, head.body, head.headers["content-length"]]).to.deep.equal([
+      200,
+      "",
+      answer.headers["content-length"],
+    ]);
+    expect((await get(search, "POST")).status).to.equal(404);
+    expect((await get(`${search.slice(0, -1)}_`)).status).to.equal(403);
+    expect((await get("")).status).to.equal(403);
+    const token = search.slice("?link=".length);
+    for (const name of ["director", "host-1"]) expect(scene.mesh.process(name).logs).not.to.contain(token);
+    await eventually(async () => {
+      const { body } = await scene.send("GET", "/events");
+      expect(body).to.contain("link of").and.to.contain("ipxe.boot_script").and.not.to.contain(token);
+    });
   });
 
   it("tell their progress in WatchTask, at the page, and in the Retry-After of the locked node", async () => {
