@@ -19,6 +19,7 @@ const FOR_TESTS = /\/testing\//;
 /** Further programs in a service's folder, which the operator's command or a person starts. */
 const BESIDE = {
   director: ["restore", "check-store", "hash-password"].map((name) => `services/director/dist/${name}.js`),
+  "cpi-dispatcher": ["services/cpi-dispatcher/dist/try-cpi.js"],
   "disk-registry": ["restore", "check-store"].map((name) => `services/disk-registry/dist/${name}.js`),
 };
 /**
