@@ -51,6 +51,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   resume: async () => (await import("./director/resume.js")).resume,
   passthru: async () => (await import("./passthru.js")).passthru,
   driver: async () => (await import("./driver.js")).driver,
+  cpi: async () => (await import("./cpi.js")).cpi,
   init: async () => (await import("./init.js")).init,
   backup: async () => (await import("./backup.js")).backup,
   restore: async () => (await import("./restore.js")).restore,

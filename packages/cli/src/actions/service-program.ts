@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { accessSync, constants, existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { messageOf } from "@diskmesh/domain";
 import { EndedWith, EXIT_CODES, UsageError } from "../output/exit-codes.js";
@@ -23,8 +24,7 @@ export function serviceConfigOption(options: Options): string {
 }
 
 /**
- * Runs a program that is installed with a service (restore or check-store). These programs belong to the services,
- * because each needs the schema of the service's tablet.
+ * Runs a program that is installed with a service, such as restore, which needs the schema of the service's tablet.
  */
 export async function runServiceProgram(
   output: Output,
@@ -37,7 +37,7 @@ export async function runServiceProgram(
     throw new UsageError(`there is no ${service} beside this command: run it where the service is installed`);
   const child = spawn(process.execPath, [file, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.setEncoding("utf8").on("data", (text: string) => output.text(text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => output.say(text));
+  createInterface({ input: child.stderr }).on("line", (line) => output.say(line));
   const [code] = (await once(child, "close")) as [number | null];
   if (code !== 0) throw new EndedWith(EXIT_CODES.failed);
 }
