@@ -12,6 +12,7 @@ import {
 } from "@diskmesh/domain";
 import { UsageError } from "../output/exit-codes.js";
 import { type Columns, type Output, short } from "../output/output.js";
+import { secondsOf } from "../output/values.js";
 import { type Action, type ActionCall, textOption } from "./action.js";
 import { followTask } from "./task-run.js";
 
@@ -47,7 +48,7 @@ export const passthru: Action = {
     const args = await argumentsOf(call);
     const lifetime = textOption(options, "link");
     if (lifetime !== "") {
-      output.text(await linkOf(call, { target, method, args, lifetimeMs: durationMs(lifetime) }));
+      output.text(await linkOf(call, { target, method, args, lifetimeMs: 1_000 * secondsOf("--link", lifetime) }));
       return;
     }
     const httpMethod = textOption(options, "verb").toUpperCase();
@@ -65,14 +66,6 @@ export const passthru: Action = {
     else showResult(output, outcome?.value);
   },
 };
-
-const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-
-function durationMs(typed: string): number {
-  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(typed) ?? [];
-  if (unit === undefined) throw new UsageError(`${quoted(typed)} is no time such as 30m, 1h or 7d`);
-  return Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
-}
 
 /** Returns the URL of a link, at the host of the director that this command uses. */
 async function linkOf(
