@@ -152,7 +152,7 @@ function refused(why: string): InvalidArgumentError {
 export async function signHostCertificate(
   authority: HostAuthority,
   { hostId, publicKey }: HostRequest,
-): Promise<{ readonly chainPem: string; readonly serialNumber: string }> {
+): Promise<{ readonly chainPem: string; readonly serialNumber: string; readonly endsAtMs: number }> {
   const validDays = Math.min(HOST_DAYS, (authority.endsAtMs - Date.now()) / DAY_MS);
   if (validDays <= 0)
     throw new InvalidStateError("the authority of joined hosts has ended: make another (diskmesh pki host-authority)");
@@ -165,5 +165,6 @@ export async function signHostCertificate(
     validDays,
     usages: ["server", "client"],
   });
-  return { chainPem: certPem + authority.certPem, serialNumber: new X509Certificate(certPem).serialNumber };
+  const { serialNumber, validTo } = new X509Certificate(certPem);
+  return { chainPem: certPem + authority.certPem, serialNumber, endsAtMs: Date.parse(validTo) };
 }
