@@ -24,6 +24,11 @@ export const newMesh: Action = {
     const [folder, address] = [resolve(args[0] as string), args[1] as string];
     if (hostPortOf(`${address}:1`) === undefined)
       throw new UsageError(`${quoted(address)} is no address: give that at which hosts reach this machine`);
+    // systemd splits words at spaces, and expands % and $.
+    if (!/^[\w./-]+$/.test(folder))
+      throw new UsageError(
+        `${quoted(folder)} cannot stand in a unit: give a folder of letters, digits, "/", ".", "_" and "-"`,
+      );
     const done = join(folder, "endpoints.json");
     if (existsSync(done)) throw new UsageError(`${quoted(folder)} has a mesh: give a new folder`);
     const services = Object.keys(PORTS);
