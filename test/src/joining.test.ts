@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import { DiskRegistryServiceDefinition, HostState, JoinTokenServiceDefinition } from "@diskmesh/api/registry";
-import { InvalidArgumentError, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
+import { InvalidArgumentError, NotFoundError, PermissionDeniedError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, createHostAuthority, hostRequest, issueCertificate } from "@diskmesh/pki";
 import { type Client, createClient, type ServiceDefinition } from "@diskmesh/rpc";
@@ -137,6 +137,7 @@ describe("a machine that joins by a token", () => {
     const renew = async (hostId: string, subject = hostId) =>
       renewing.renewCertificate({ hostId, signingRequest: await hostRequest(subject as never, keyPem) });
     expect((await renew("rack7-1")).certificate).to.match(/^-----BEGIN CERTIFICATE-----/);
+    await rejection(() => renew("rack7-1"), ResourceExhaustedError, "within the last day");
     await rejection(() => renew("rack7-2"), PermissionDeniedError);
     await rejection(() => renew("rack7-1", "rack7-2"), InvalidArgumentError);
     for (const hostId of ["", "a b", "../x"])
@@ -155,6 +156,13 @@ describe("a machine that joins by a token", () => {
     expect(first).to.deep.include({ user: `join-token ${listed?.tokenId}`, answer: "OK" });
     expect(first?.message).to.contain(serialNumber);
     expect(renewed?.user).to.equal("disk-agent rack7-1");
+    const { host } = await registry.getHost({ hostId: "rack7-1" });
+    expect(host?.certificateSerialNumbers).to.have.lengthOf(2).and.include(serialNumber);
+    for (const name of ["director", "cpi-dispatcher"])
+      await rejection(
+        () => client(JoinTokenServiceDefinition, certificates.files(name)).createJoinToken({ ttl, hosts: "", uses: 1 }),
+        PermissionDeniedError,
+      );
     await rejection(
       () => client(DiskRegistryServiceDefinition, filesOf("rack7-1")).listHosts({}),
       PermissionDeniedError,

@@ -102,6 +102,7 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
     suspected: times.isSuspected,
     foreignDevices: [...(host.foreignDevices ?? [])],
     trouble: troubleMessage(times.trouble),
+    certificateSerialNumbers: (host.certificates ?? []).map(({ serialNumber }) => serialNumber),
   };
 }
 

@@ -3,7 +3,7 @@ import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
 import type { Copy, Move, Part } from "../model/store/disk-parts.js";
-import type { JoinedHost, JoinToken } from "../model/store/join-token.js";
+import type { HostCertificate, JoinedHost, JoinToken } from "../model/store/join-token.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
 import { type Run, withRunOfVersion1 } from "../model/store/runs.js";
@@ -38,6 +38,8 @@ const health = z.enum(["ONLINE", "WARNING", "ERROR"]);
 
 const operatorsWord = shapeOf<OperatorsWord>()({ by: text, atMs: z.number(), reason: text });
 
+const hostCertificate = shapeOf<HostCertificate>()({ serialNumber: text, endsAtMs: z.number() });
+
 const host = shapeOf<Host>()({
   hostId: text,
   address: text,
@@ -63,6 +65,8 @@ const host = shapeOf<Host>()({
     .array(shapeOf<ForeignDevice>()({ deviceId: text, hostId: text }))
     .readonly()
     .optional(),
+  certificates: z.array(hostCertificate).readonly().optional(),
+  renewedAtMs: z.number().optional(),
   createdAtMs: z.number(),
 });
 
@@ -237,6 +241,7 @@ const joinedHost = shapeOf<JoinedHost>()({
   hostId: text,
   tokenId: text,
   keyHash: text,
+  certificates: z.array(hostCertificate).readonly(),
   isRestored: z.literal(true).optional(),
 });
 

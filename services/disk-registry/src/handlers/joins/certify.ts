@@ -2,6 +2,7 @@ import { type HostId, InvalidStateError } from "@diskmesh/domain";
 import { type HostRequest, openHostAuthority, parseHostRequest, signHostCertificate } from "@diskmesh/pki";
 import type { Context } from "../../calls/context.js";
 import { IS_NOTED, noteWithoutChange } from "../../model/events/events.js";
+import type { HostCertificate } from "../../model/store/join-token.js";
 import type { RegistryTransaction } from "../../model/store/schema.js";
 import { eventLimits } from "../../requests/limits.js";
 
@@ -12,10 +13,10 @@ interface Certifying {
   /** Caller and action of the event. */
   readonly event: { readonly user: string; readonly action: string };
   /**
-   * Throws within the transaction unless the host may have the certificate. Returns whether it has had one: such an event
+   * Records the certificate within the transaction; throws unless the host may have it. Returns whether it has had one: such an event
    * is routine, so that repetitions evict no other events.
    */
-  readonly decide: (tx: RegistryTransaction, request: HostRequest) => boolean;
+  readonly decide: (tx: RegistryTransaction, request: HostRequest, certificate: HostCertificate) => boolean;
 }
 
 /**
@@ -30,11 +31,14 @@ export async function certify({ tablet, config, clock }: Context, certifying: Ce
       "this registry signs no certificates: give it `join` in its config (docs/operate/join-hosts.md)",
     );
   const request = await parseHostRequest(signingRequest, hostId);
-  const { chainPem, serialNumber } = await signHostCertificate(await openHostAuthority(config.join.authority), request);
-  const message = `host ${hostId} has the certificate ${serialNumber}`;
+  const { chainPem, ...certificate } = await signHostCertificate(
+    await openHostAuthority(config.join.authority),
+    request,
+  );
+  const message = `host ${hostId} has the certificate ${certificate.serialNumber}`;
   const noted = { ...event, hostIds: [hostId], deviceIds: [], diskIds: [], answer: "OK", message };
   await tablet.transact((tx) => {
-    const routine = decide(tx, request) ? ({ routine: true } as const) : {};
+    const routine = decide(tx, request, certificate) ? ({ routine: true } as const) : {};
     noteWithoutChange(tx, { ...noted, ...routine }, eventLimits(config), clock.nowMs());
   }, IS_NOTED);
   return chainPem;

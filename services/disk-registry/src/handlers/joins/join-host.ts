@@ -26,7 +26,8 @@ export async function joinHost(context: Context, body: unknown): Promise<JoinAns
     hostId,
     signingRequest,
     event: { user: `join-token ${tokenId}`, action: "JoinHost" },
-    decide: (tx, { keyHash }) => join(tx, { tokenId, hasSecretOf, hostId, keyHash }, clock.nowMs()),
+    decide: (tx, { keyHash }, certificate) =>
+      join(tx, { tokenId, hasSecretOf, hostId, keyHash, certificate }, clock.nowMs()),
   });
   const { advertisedAddress = "", listen } = config;
   return { certificate, registryPort: hostPortOf(advertisedAddress)?.port ?? listen.port };

@@ -10,12 +10,14 @@ import {
   join,
   MAX_TOKENS,
   parseHostPattern,
+  renew,
   revokeToken,
   takeJoined,
   tokenState,
 } from "./join-tokens.js";
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const NOW_MS = 1_000_000;
 const aToken = (fields: Partial<JoinToken> = {}): JoinToken => ({
   tokenId: "t1",
@@ -31,7 +33,9 @@ const aToken = (fields: Partial<JoinToken> = {}): JoinToken => ({
 
 describe("join tokens", () => {
   let fleet: TestFleet;
+  let serial = 0;
   beforeEach(() => {
+    serial = 0;
     fleet = new TestFleet({ hosts: [aHost("rack7-old")] });
     fleet.transact((tx) => createToken(tx, aToken()));
   });
@@ -39,7 +43,8 @@ describe("join tokens", () => {
   const joins = (host: string, { key = `key of ${host}`, secret = "good", tokenId = "t1", nowMs = NOW_MS } = {}) =>
     fleet.transact((tx) => {
       const hasSecretOf = ({ secretHash }: JoinToken) => secretHash === secret;
-      join(tx, { tokenId, hasSecretOf, hostId: hostId(host), keyHash: key }, nowMs);
+      const certificate = { serialNumber: `serial ${++serial}`, endsAtMs: NOW_MS + 90 * DAY_MS };
+      join(tx, { tokenId, hasSecretOf, hostId: hostId(host), keyHash: key, certificate }, nowMs);
     });
   const left = () => fleet.tables.joinTokens.get("t1")?.usesLeft;
 
@@ -105,6 +110,7 @@ describe("join tokens", () => {
       if (joined !== undefined) tx.joinedHosts.put(joinedHosts.onRestore?.(joined, 0) as typeof joined);
     });
     for (const host of ["rack7-1", "rack7-2"]) expect(() => joins(host)).to.throw(InvalidStateError, "restore");
+    fleet.transact((tx) => tx.hosts.put(aHost("rack7-1")));
     expect(fleet.transact((tx) => takeJoined(tx, hostId("rack7-1")))).to.equal(false);
   });
 
@@ -152,6 +158,30 @@ describe("join tokens", () => {
     expect([fleet.device("d1").attachState, fleet.device("d2").attachState]).to.deep.equal(["UNKNOWN", "ATTACHING"]);
     fleet.transact((tx) => tx.devices.delete("d2"));
     expect(fleet.transact((tx) => addJoined(tx, hostId("rack7-1"), call))).to.contain("not added");
+  });
+
+  const serials = (host: string) => fleet.host(host).certificates?.map(({ serialNumber }) => serialNumber);
+
+  it("leave the serial number of each certificate with the host, where those of renewals follow, one a day", () => {
+    for (let times = 0; times < 16; times++) joins("rack7-1");
+    expect(() => joins("rack7-1")).to.throw(ResourceExhaustedError, "16 certificates");
+    expect(left()).to.equal(1);
+    fleet.transact((tx) => {
+      tx.hosts.put(aHost("rack7-1"));
+      takeJoined(tx, hostId("rack7-1"));
+    });
+    expect(serials("rack7-1")).to.have.members(Array.from({ length: 16 }, (_, index) => `serial ${index + 1}`));
+    const renews = (day: number) =>
+      fleet.transact((tx) => {
+        const certificate = { serialNumber: `of day ${day}`, endsAtMs: NOW_MS + (day + 90) * DAY_MS };
+        renew(tx, hostId("rack7-1"), certificate, NOW_MS + day * DAY_MS);
+      });
+    renews(0);
+    for (const day of [0.5, -0.5]) expect(() => renews(day)).to.throw(ResourceExhaustedError, "within the last day");
+    renews(30);
+    expect(serials("rack7-1")?.slice(-2)).to.deep.equal(["of day 0", "of day 30"]);
+    renews(90);
+    expect(serials("rack7-1")).to.deep.equal(["of day 30", "of day 90"]);
   });
 
   it("are limited in number, of which those that ended a day ago count no more", () => {

@@ -6,8 +6,9 @@ import {
   quoted,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
+import { requireHost } from "../devices/device-selection.js";
 import { type AddCall, addHost } from "../hosts/add-action.js";
-import type { JoinedHost, JoinToken } from "../store/join-token.js";
+import type { HostCertificate, JoinedHost, JoinToken } from "../store/join-token.js";
 import type { RegistryTables, RegistryTransaction } from "../store/schema.js";
 
 /** Maximum tokens that are kept, the ended ones included. */
@@ -75,6 +76,7 @@ export interface Joining {
   readonly hostId: HostId;
   /** SHA-256 of the host's public key, in hex. */
   readonly keyHash: string;
+  readonly certificate: HostCertificate;
 }
 
 /** Returns the token, ended or not. Throws the same error for an unknown token and for another secret. */
@@ -120,24 +122,49 @@ function whyEnded({ tokenId, uses }: JoinToken, state: Exclude<TokenState, "VALI
   return `join token ${tokenId} ${why[state]}: make another one with diskmesh join-token create`;
 }
 
+/** Maximum certificates that a host gets before it registers; a host asks again when an answer is lost. */
+const MAX_AWAITED_CERTIFICATES = 16;
+/** Minimum time between renewals, which bounds the certificates of a host to one for each day of their lifetime. */
+const RENEWAL_PAUSE_MS = 86_400_000;
+
 /**
  * Takes a use of the token, and awaits the host. Returns whether the same key has joined before, which takes no further
  * use.
  */
 export function join(tx: RegistryTransaction, joining: Joining, nowMs: number): boolean {
   const token = requireMayJoin(tx, joining, nowMs);
-  if (token === undefined) return true;
-  const { tokenId, hostId, keyHash } = joining;
-  tx.joinTokens.put({ ...token, usesLeft: token.usesLeft - 1 });
-  tx.joinedHosts.put({ hostId, tokenId, keyHash });
-  return false;
+  const { tokenId, hostId, keyHash, certificate } = joining;
+  if (token !== undefined) tx.joinTokens.put({ ...token, usesLeft: token.usesLeft - 1 });
+  const former = token === undefined ? (tx.joinedHosts.get(hostId)?.certificates ?? []) : [];
+  if (former.length === MAX_AWAITED_CERTIFICATES)
+    throw new ResourceExhaustedError(
+      `host ${hostId} has got ${MAX_AWAITED_CERTIFICATES} certificates and not registered: start its agent, or have an operator revoke join token ${tokenId}, which frees the id`,
+    );
+  tx.joinedHosts.put({ hostId, tokenId, keyHash, certificates: [...former, certificate] });
+  return token === undefined;
 }
 
-/** Ends the wait for a host that has registered. Returns whether its token adds it with its drives. */
+/**
+ * Records another certificate of a host. Throws ResourceExhaustedError when the host renewed its certificate less than a
+ * day ago.
+ */
+export function renew(tx: RegistryTransaction, hostId: HostId, certificate: HostCertificate, nowMs: number): void {
+  const host = requireHost(tx, hostId);
+  const { renewedAtMs = Number.NEGATIVE_INFINITY, certificates = [] } = host;
+  if (Math.abs(nowMs - renewedAtMs) < RENEWAL_PAUSE_MS)
+    throw new ResourceExhaustedError(
+      `host ${hostId} has renewed its certificate within the last day: try again tomorrow`,
+    );
+  const valid = certificates.filter(({ endsAtMs }) => endsAtMs > nowMs);
+  tx.hosts.put({ ...host, renewedAtMs: nowMs, certificates: [...valid, certificate] });
+}
+
+/** Ends the wait for a host that has registered, and records its certificates. Returns whether its token adds it with its drives. */
 export function takeJoined(tx: RegistryTransaction, hostId: HostId): boolean {
   const joined: JoinedHost | undefined = tx.joinedHosts.get(hostId);
   if (joined === undefined) return false;
   tx.joinedHosts.delete(hostId);
+  tx.hosts.put({ ...requireHost(tx, hostId), certificates: joined.certificates });
   return !joined.isRestored;
 }
 

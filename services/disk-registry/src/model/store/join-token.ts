@@ -18,12 +18,21 @@ export interface JoinToken {
   readonly isRestored?: true | undefined;
 }
 
+/** A certificate that this registry signed. An operator revokes it by its serial number. */
+export interface HostCertificate {
+  /** In hex. */
+  readonly serialNumber: string;
+  readonly endsAtMs: number;
+}
+
 /** A host that has got a certificate by a token and has not registered yet. */
 export interface JoinedHost {
   readonly hostId: HostId;
   readonly tokenId: string;
   /** SHA-256 of the certificate's public key, in hex. */
   readonly keyHash: string;
+  /** More than one when an answer was lost and the host asked again. */
+  readonly certificates: readonly HostCertificate[];
   /** Set by the restore of a backup: the host is not added when it registers. */
   readonly isRestored?: true | undefined;
 }

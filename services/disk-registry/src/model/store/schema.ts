@@ -3,7 +3,7 @@ import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type Counter, withGap } from "./counter.js";
 import { moveStateOf, type Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
-import { joinedHosts, joinTokens } from "./join-token.js";
+import { type HostCertificate, joinedHosts, joinTokens } from "./join-token.js";
 import type { OtherFleet } from "./other-fleet.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 import { hasFreeBytes, holdsAnyDisk, isDirty, type Runs } from "./runs.js";
@@ -79,6 +79,10 @@ export interface Host {
   readonly removalCountsFromMs?: number | undefined;
   /** Devices that its agent last reported under ids of other hosts' devices; limited in number. */
   readonly foreignDevices?: readonly ForeignDevice[] | undefined;
+  /** Certificates that this registry signed for the host and that may be valid; absent for none. */
+  readonly certificates?: readonly HostCertificate[] | undefined;
+  /** Time of the last renewal of its certificate; absent for none. */
+  readonly renewedAtMs?: number | undefined;
   readonly createdAtMs: number;
 }
 

@@ -2202,7 +2202,8 @@ export const AgentRegistrationServiceDefinition = {
     },
     /**
      * Signs another certificate for an agent that joined by a token. NOT_FOUND: the registry does not know the host.
-     * FAILED_PRECONDITION: the registry has no authority of joined hosts. Each call signs another certificate.
+     * FAILED_PRECONDITION: the registry has no authority of joined hosts. RESOURCE_EXHAUSTED: the host has renewed its
+     * certificate within the last day.
      */
     renewCertificate: {
       name: "RenewCertificate",

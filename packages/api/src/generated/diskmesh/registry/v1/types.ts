@@ -747,7 +747,14 @@ export interface Host {
     | Trouble
     | undefined;
   /** Set while SetHostState keeps new disks and VMs off the host: author, time and reason. What is on the host stays. */
-  cordoned: OperatorsWord | undefined;
+  cordoned:
+    | OperatorsWord
+    | undefined;
+  /**
+   * Serial numbers, in hex, of the certificates that the registry signed for a host that joined by a token, the latest
+   * last. To revoke them, put all into `tls.revokedFile` of every process.
+   */
+  certificateSerialNumbers: string[];
 }
 
 /**
@@ -1298,6 +1305,7 @@ function createBaseHost(): Host {
     foreignDevices: [],
     trouble: undefined,
     cordoned: undefined,
+    certificateSerialNumbers: [],
   };
 }
 
@@ -1359,6 +1367,9 @@ export const Host: MessageFns<Host> = {
     }
     if (message.cordoned !== undefined) {
       OperatorsWord.encode(message.cordoned, writer.uint32(162).fork()).join();
+    }
+    for (const v of message.certificateSerialNumbers) {
+      writer.uint32(170).string(v!);
     }
     return writer;
   },
@@ -1528,6 +1539,14 @@ export const Host: MessageFns<Host> = {
             message.cordoned = OperatorsWord.decode(reader, reader.uint32());
             continue;
           }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.certificateSerialNumbers.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1572,6 +1591,7 @@ export const Host: MessageFns<Host> = {
     message.cordoned = (object.cordoned !== undefined && object.cordoned !== null)
       ? OperatorsWord.fromPartial(object.cordoned)
       : undefined;
+    message.certificateSerialNumbers = object.certificateSerialNumbers?.map((e) => e) || [];
     return message;
   },
 };
