@@ -36,8 +36,6 @@ export interface PassthruOptions {
   readonly agentDrivers: readonly DriverEntry[];
   /** Methods of each node once its drivers have started. */
   readonly methods: readonly string[];
-  /** Request timeout of the director; long by default, because a busy machine answers late. */
-  readonly requestTimeoutMs?: number;
   /** Maximum concurrent calls of each driver of the agents. */
   readonly maxConcurrentCalls?: number;
 }
@@ -61,14 +59,7 @@ export class PassthruScene {
   }
 
   async #start(options: PassthruOptions): Promise<void> {
-    const {
-      hosts,
-      directorDrivers,
-      agentDrivers,
-      methods,
-      requestTimeoutMs = 120_000,
-      maxConcurrentCalls = 64,
-    } = options;
+    const { hosts, directorDrivers, agentDrivers, methods, maxConcurrentCalls = 64 } = options;
     this.#port = await freePort();
     const http = { listen: { port: this.#port }, users: await httpUsers(USERS) };
     const limits = {
@@ -85,7 +76,7 @@ export class PassthruScene {
         deviceSizeBytes: MIB_BYTES,
         overrides: {
           "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
-          director: { http, drivers: directorDrivers.map(asOwnUser), tuning: { http: { requestTimeoutMs } } },
+          director: { http, drivers: directorDrivers.map(asOwnUser), tuning: { http: { requestTimeoutMs: 120_000 } } },
           "disk-agent": { drivers: agentDrivers.map(asOwnUser), tuning: { drivers: limits } },
         },
       }),

@@ -54,6 +54,7 @@ export default class MisbehavingDriver extends Driver<{ readonly name: string; r
   }));
   shared_name = nodeMethod(post("has the name of another driver's method"), () => "misbehaving");
   deaf = nodeMethod({ ...post("heeds nothing"), exclusiveLock: false }, () => new Promise(() => undefined));
+  deaf_soon = nodeMethod({ ...post("heeds nothing, for 5 s"), timeoutMs: 5_000 }, () => new Promise(() => undefined));
   deaf_task = nodeMethod({ ...post("heeds nothing"), async: true }, () => new Promise(() => undefined));
   blab = nodeMethod(
     { ...post("prints its secret"), args: z.strictObject({ password: secret(z.string()), thrown: z.boolean() }) },
