@@ -20,6 +20,7 @@ import {
 import { asUser } from "./as-user.js";
 import { CallSecrets } from "./call-secrets.js";
 import { ControlGroup } from "./control-group.js";
+import type { DriverMemory } from "./driver-memory.js";
 import { DriverOutput } from "./driver-output.js";
 import type { DriverLimits } from "./limits.js";
 import { readLines } from "./lines.js";
@@ -46,6 +47,7 @@ export interface DriverProcessOptions {
   readonly user: string | undefined;
   readonly limits: DriverLimits;
   readonly offers: DriverOffers;
+  readonly memory: DriverMemory;
   readonly log: Pick<Logger, "info">;
   readonly onLoaded: (listing: DriverListing) => void;
   /** Called once, when none of the driver's processes runs any more. */
@@ -107,7 +109,8 @@ export class DriverProcess {
   #listing: DriverListing | undefined;
   #reason: string | undefined;
   #hasExited = false;
-  #hasEnded = false;
+  /** True once the process has ended; its calls then fail. */
+  hasEnded = false;
   /** Undefined where this process cannot create control groups. */
   #group = ControlGroup.create();
   /** Environment variable value that all child processes inherit, so that they can be found and killed. */
@@ -153,6 +156,7 @@ export class DriverProcess {
     });
     this.#offers = new Offers({
       offers: options.offers,
+      memory: options.memory,
       from: options.package,
       send: (message) => this.#send(message),
       hide: (text) => this.#secrets.redactor.text(text),
@@ -348,8 +352,8 @@ export class DriverProcess {
   }
 
   #end(reason: string): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
+    if (this.hasEnded) return;
+    this.hasEnded = true;
     for (const timer of this.#timers) clearTimeout(timer);
     this.#reason ??= reason;
     const ended = this.#reason;

@@ -6,6 +6,7 @@ import { pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
 import { isJsonObject, messageOf, problemAsJson } from "@diskmesh/domain";
 import type { DriverEnvironment } from "./driver.js";
+import type { DriverMemory } from "./driver-memory.js";
 import { readLines } from "./lines.js";
 import { failureKindOf, type MethodCall, MethodError } from "./method.js";
 import { killGroup, MARK } from "./process-group.js";
@@ -72,10 +73,25 @@ function ask(what: string, args: unknown): Promise<unknown> {
   });
 }
 
-function environmentOf(settings: unknown, nodeId: string): DriverEnvironment {
+async function environmentOf(settings: unknown, nodeId: string, driver: string): Promise<DriverEnvironment> {
+  const told = await ask("memory", { driver });
+  const { values, cutOff } = told as Awaited<ReturnType<DriverMemory["open"]>>;
+  const kept = new Map(Object.entries(values));
   return {
     settings,
     nodeId,
+    cutOff: cutOff.map(({ method, atMs }) => ({ method, startedAt: new Date(atMs) })),
+    state: {
+      get: (key) => structuredClone(kept.get(key)),
+      set: async (key, value) => {
+        const problem = value === undefined ? undefined : problemAsJson(value);
+        if (problem !== undefined) throw new TypeError(`the value of ${key} is not JSON: ${problem}`);
+        const copy: unknown = structuredClone(value);
+        await ask("keep", { key, value: copy });
+        if (copy === undefined) kept.delete(key);
+        else kept.set(key, copy);
+      },
+    },
     devices: () => ask("devices", {}) as ReturnType<DriverEnvironment["devices"]>,
     probe: (deviceId) => ask("probe", { deviceId }) as Promise<number>,
     warnOf: async (deviceId, message) => {
@@ -99,8 +115,8 @@ async function load(message: Extract<ToDriver, { type: "load" }>): Promise<void>
     const { package: name } = message;
     if (isAbsolute(name)) register(`data:text/javascript,${encodeURIComponent(hookOf(name))}`);
     const module = (await import(isAbsolute(name) ? entryOf(name) : name)) as { readonly default?: unknown };
-    const loaded = loadedDriver(module.default, message.settings, (settings) =>
-      environmentOf(settings, message.nodeId),
+    const loaded = await loadedDriver(module.default, message.settings, (settings, driver) =>
+      environmentOf(settings, message.nodeId, driver),
     );
     await loaded.start();
     driver = loaded;

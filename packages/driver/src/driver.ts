@@ -13,12 +13,36 @@ export interface DriverDevice {
   readonly attached: boolean;
 }
 
+/** A durable map of JSON values. */
+interface DriverState {
+  /** Returns the value; undefined for none. */
+  get(key: string): unknown;
+  /** Resolves once the value is durable; undefined deletes. Rejects beyond 64 KiB of state. */
+  set(key: string, value: unknown): Promise<void>;
+}
+
+/** A call whose end nobody knows. */
+interface CutOffCall {
+  readonly method: string;
+  readonly startedAt: Date;
+}
+
 /** The environment of a driver. Its process runs as the `user` of its config, or as the user of the service. */
 export interface DriverEnvironment<Settings = unknown> {
   /** The configured settings, parsed by the driver's schema. */
   readonly settings: Settings;
   /** Id of the node that the driver runs on; empty in the director. */
   readonly nodeId: string;
+  /**
+   * A small map that survives the driver's process, the agent and the host: up to 64 KiB as JSON. In the director it is
+   * empty, and nothing can be set.
+   */
+  readonly state: DriverState;
+  /**
+   * Calls of asynchronous methods that an earlier process of the driver had begun and that were cut off: it was killed,
+   * or its agent or host ended. Told until a process has started with it.
+   */
+  readonly cutOff: readonly CutOffCall[];
   /** Returns the node's present devices; none in the director. */
   devices(): Promise<readonly DriverDevice[]>;
   /** Reads a block of a device through the agent's descriptor and returns the duration in ms. */

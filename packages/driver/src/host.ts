@@ -10,6 +10,7 @@ import { type DriverOffers, noOffers } from "./offers.js";
 import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
 
 export { type DriversConfig, driversConfig, MAX_METHOD_TIMEOUT_MS } from "./config.js";
+export type { DriverStates } from "./driver-memory.js";
 export type { DriverCall } from "./driver-process.js";
 export { type KeptCall, KeptCalls } from "./kept-calls.js";
 export { DRIVER_LIMITS, type DriverLimits } from "./limits.js";

@@ -52,6 +52,12 @@ export type ListedMethod = z.output<typeof method>;
 /** Name, description and methods of a driver, as its process reports them. */
 export type DriverListing = z.output<typeof listing>;
 
+/** Returns the name unchanged. Throws TypeError unless it is a driver's name, which is a file name, too. */
+export function driverName(name: string): string {
+  if (NAME.test(name)) return name;
+  throw new TypeError("a driver's name has up to 64 letters, digits, '-' and '_'");
+}
+
 /** Parses a listing received from a driver's process. Throws an error that names the fault. */
 export function parseListing(value: unknown): DriverListing {
   const parsed = listing.safeParse(value);

@@ -1,15 +1,20 @@
 import { isJsonObject, messageOf } from "@diskmesh/domain";
 import type { DriverEnvironment } from "./driver.js";
+import type { DriverMemory, DriverStates } from "./driver-memory.js";
+import { driverName } from "./listing.js";
 import type { ToDriver } from "./protocol.js";
 
 /** The services that a driver host offers to drivers. */
 export interface DriverOffers extends Pick<DriverEnvironment, "devices" | "probe"> {
+  /** Undefined where drivers have no state. */
+  readonly states?: DriverStates;
   /** `from` is the driver's package. */
   warnOf(deviceId: string, message: string | undefined, from: string): Promise<void>;
 }
 
 export interface OffersOptions {
   readonly offers: DriverOffers;
+  readonly memory: DriverMemory;
   readonly from: string;
   readonly send: (message: ToDriver) => void;
   /** Redacts secret arguments of calls. */
@@ -56,13 +61,15 @@ export class Offers {
   }
 
   async #answer(what: string, args: unknown): Promise<unknown> {
-    const { offers, from, hide } = this.#options;
+    const { offers, memory, from, hide } = this.#options;
     const text = (name: string): string => {
       const value = isJsonObject(args) ? args[name] : undefined;
       if (typeof value !== "string" || value.length > MAX_TEXT_LENGTH)
         throw new TypeError(`${name} must be a string of up to ${MAX_TEXT_LENGTH} characters`);
       return value;
     };
+    if (what === "memory") return memory.open(driverName(text("driver")));
+    if (what === "keep") return memory.set(text("key"), isJsonObject(args) ? args.value : undefined);
     if (what === "devices") return offers.devices();
     if (what === "probe") return offers.probe(text("deviceId"));
     if (what !== "warnOf") throw new TypeError("the driver requested an unknown function");

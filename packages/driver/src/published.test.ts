@@ -14,9 +14,9 @@ class Attaching extends Driver {
 }
 
 describe("the result of a driver's method", () => {
-  const result = (method: string, validateOnly = false): Promise<unknown> => {
+  const result = async (method: string, validateOnly = false): Promise<unknown> => {
     const signal = new AbortController().signal;
-    const { call } = loadedDriver(Attaching, {}, (settings) => ({ settings }) as never);
+    const { call } = await loadedDriver(Attaching, {}, async (settings) => ({ settings }) as never);
     return call(
       { kind: "driver", method, args: {}, validateOnly },
       { httpMethod: "GET", nodeId: "", signal, progress: () => undefined },
@@ -36,12 +36,14 @@ describe("the result of a driver's method", () => {
     await rejection(result("task"), MethodError, "asynchronous method task answered bytes");
   });
 
-  it("cannot be attached by an asynchronous method, which is refused when its driver is loaded", () => {
+  it("cannot be attached by an asynchronous method, which is refused when its driver is loaded", async () => {
     class Both extends Driver {
       static override readonly driverName = "both";
       update = nodeMethod({ ...GET, async: true, attach: true }, () => "abc");
     }
-    expect(() => loadedDriver(Both, {}, (settings) => ({ settings }) as never)).to.throw(
+    await rejection(
+      loadedDriver(Both, {}, async (settings) => ({ settings }) as never),
+      TypeError,
       "nodeMethods.0: a method with attach or contentType must be synchronous, because a task keeps no bytes",
     );
   });

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from "@diskmesh/domain";
 import type { Driver, DriverEnvironment, LegacyDriver } from "./driver.js";
-import { type DriverListing, findMethod, type ListedMethod, parseListing } from "./listing.js";
+import { type DriverListing, driverName, findMethod, type ListedMethod, parseListing } from "./listing.js";
 import { DECLARED, type DeclaredMethod, type MethodCall, MethodError, type MethodKind } from "./method.js";
 
 export interface LoadedDriver {
@@ -23,18 +23,19 @@ type DriverClass = (new (
   Pick<typeof Driver, keyof typeof Driver>;
 
 /** Creates a driver from a package's default export. Throws an error that names the missing part. */
-export function loadedDriver(
+export async function loadedDriver(
   exported: unknown,
   settings: JsonObject,
-  environmentOf: (settings: unknown) => DriverEnvironment,
-): LoadedDriver {
+  environmentOf: (settings: unknown, driver: string) => Promise<DriverEnvironment>,
+): Promise<LoadedDriver> {
   if (typeof exported !== "function")
     throw new TypeError("the driver's package does not export a class as its default");
   const Class = exported as DriverClass;
-  const driver = new Class(environmentOf(settingsOf(Class, settings)));
+  const name = driverName(Class.driverName ?? "");
+  const driver = new Class(await environmentOf(settingsOf(Class, settings), name));
   const methods = declaredBy(driver);
   const listing = parseListing({
-    name: Class.driverName ?? "",
+    name,
     description: Class.description ?? "",
     nodeMethods: listed(methods, "node"),
     driverMethods: listed(methods, "driver"),

@@ -1,7 +1,8 @@
-import { backoffMs, type JsonObject, type Logger, UnavailableError } from "@diskmesh/domain";
+import { backoffMs, type JsonObject, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { DriverMemory } from "./driver-memory.js";
 import { type DriverCall, DriverProcess } from "./driver-process.js";
 import type { DriverLimits } from "./limits.js";
-import { type DriverListing, declaredMethod, refuseLongMethods } from "./listing.js";
+import { type DriverListing, declaredMethod, findMethod, refuseLongMethods } from "./listing.js";
 import type { DriverOffers } from "./offers.js";
 
 export interface SupervisedDriverOptions {
@@ -26,6 +27,7 @@ const STABLE_MS = 60_000;
 /** Keeps a driver running: starts its process again, after a backoff, whenever it ends. */
 export class SupervisedDriver {
   readonly #options: SupervisedDriverOptions;
+  readonly #memory: DriverMemory;
   #process: DriverProcess | undefined;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
@@ -39,6 +41,7 @@ export class SupervisedDriver {
 
   constructor(options: SupervisedDriverOptions) {
     this.#options = options;
+    this.#memory = new DriverMemory(options.offers.states);
     this.#start();
   }
 
@@ -52,7 +55,19 @@ export class SupervisedDriver {
       throw new UnavailableError(`driver ${this.#name} does not run: ${why}`, { about: { driver: this.#name } });
     }
     if (!call.validateOnly) this.#warnOfCatchAll(call);
-    return this.#process.call(call);
+    const { listing } = this;
+    const isKept = !call.validateOnly && listing && findMethod(listing, call.kind, call.method)?.async;
+    return isKept ? this.#keptCall(this.#process, call) : this.#process.call(call);
+  }
+
+  /** Records the call before it begins, so that the driver's next process is told if this one is cut off. */
+  async #keptCall(process: DriverProcess, call: DriverCall): Promise<unknown> {
+    const number = await this.#memory.begun({ method: call.method, atMs: Date.now() });
+    try {
+      return await process.call(call);
+    } finally {
+      if (!process.hasEnded) await this.#memory.ended(number);
+    }
   }
 
   async checkLimits(): Promise<void> {
@@ -76,6 +91,7 @@ export class SupervisedDriver {
       nodeId,
       user,
       offers,
+      memory: this.#memory,
       limits,
       log: { info: (fields, message) => log.info({ driver: this.#name, ...fields }, message) },
       onLoaded: (listing) => this.#onLoaded(listing),
@@ -105,6 +121,9 @@ export class SupervisedDriver {
     this.state = "running";
     this.problem = "";
     this.#loadedAtMs = performance.now();
+    void this.#memory
+      .started()
+      .catch((error: unknown) => this.#process?.kill(`its state is not kept: ${messageOf(error)}`));
     const { log, onChange } = this.#options;
     log.info({ driver: listing.name, package: this.package }, "driver started");
     onChange();

@@ -184,7 +184,7 @@ export async function startHolding(
   lifecycle: Lifecycle,
   config: AgentConfig,
   options: {
-    readonly folders: Pick<BaseFolder, "cacheFile" | "markFile" | "exports">;
+    readonly folders: Pick<BaseFolder, "cacheFile" | "markFile" | "exports" | "driverStates">;
     readonly edges: AgentEdges;
     readonly limits: AgentLimits;
     readonly log: Logger;
@@ -286,7 +286,7 @@ function makeContext(
       limits: limits.drivers,
       hostId: config.hostId,
       bootId,
-      offers: deviceOffers(devices, clock, random),
+      ...{ offers: deviceOffers(devices, clock, random), stateFolder: options.folders.driverStates },
       clock,
       random,
       log,

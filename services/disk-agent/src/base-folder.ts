@@ -10,6 +10,8 @@ export interface BaseFolder {
   readonly markFile: string;
   /** Config of the running agent, for `--check-config`. */
   readonly runningConfig: string;
+  /** States of drivers; made when a driver keeps something. */
+  readonly driverStates: string;
   readonly exports: string;
   readonly dynamicDisks: string;
   readonly persistentDisks: string;
@@ -21,6 +23,7 @@ export function baseFolderPaths(baseFolder: string): BaseFolder {
     cacheFile: join(baseFolder, "agent-cache.json"),
     markFile: join(baseFolder, "agent-has-run"),
     runningConfig: join(baseFolder, "running-config.json"),
+    driverStates: join(baseFolder, "driver-states"),
     // The kernel names mounts, loop devices and working folders by the real path, and they are found by these names.
     exports: existsSync(exports) ? realpathSync(exports) : exports,
     dynamicDisks: join(baseFolder, "data", "dynamic_disks"),

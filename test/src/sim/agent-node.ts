@@ -112,6 +112,7 @@ export class AgentNode implements AgentRun {
       cacheFile: CACHE_FILE,
       markFile: MARK_FILE,
       exports: `${config.baseFolder}/exports`,
+      driverStates: `${config.baseFolder}/driver-states`,
     };
     const edges = this.#edges(run);
     try {

@@ -107,6 +107,8 @@ async function deviceOf({ options }: ActionCall): Promise<Device | undefined> {
 
 function offersOf(device: Device | undefined, output: Output): DriverOffers {
   return {
+    // Kept in this process only: what a driver sets is gone after the try.
+    states: { read: async () => undefined, write: async () => undefined },
     devices: async () =>
       device === undefined
         ? []

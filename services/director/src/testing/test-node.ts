@@ -6,7 +6,7 @@ import { DRIVER_LIMITS, driversConfig, noOffers } from "@diskmesh/driver/host";
 import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
-import { eventually, fakeHandlers, type TestCertificates } from "@diskmesh/testkit";
+import { eventually, fakeHandlers, type TestCertificates, temporaryFolder } from "@diskmesh/testkit";
 
 const HOST = "127.0.0.1";
 
@@ -17,7 +17,13 @@ export class TestNode {
 
   private constructor(readonly nodeId: string) {
     const drivers = driversConfig.parse([{ package: SAMPLE_DRIVER, ...OWN_USER }]);
-    const rest = { offers: noOffers, clock: systemClock, random: Math.random, log: silentLogger };
+    const rest = {
+      offers: noOffers,
+      stateFolder: temporaryFolder(),
+      clock: systemClock,
+      random: Math.random,
+      log: silentLogger,
+    };
     this.#calls = new VendorCalls({
       drivers,
       limits: DRIVER_LIMITS,

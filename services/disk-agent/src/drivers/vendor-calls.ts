@@ -18,12 +18,16 @@ import {
 import type { CallContext } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 
+import { driverStateFiles } from "./driver-state-files.js";
+
 export interface VendorCallsOptions {
   readonly drivers: DriversConfig;
   readonly limits: DriverLimits;
   readonly hostId: string;
   readonly bootId: string;
   readonly offers: DriverOffers;
+  /** Folder of the drivers' states. Made when a driver keeps something. */
+  readonly stateFolder: string;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
@@ -46,8 +50,9 @@ export class VendorCalls {
 
   /** Starts the drivers; before this call the host has none. */
   start(): void {
-    const { hostId: nodeId, ...rest } = this.#options;
-    this.#host ??= new DriverHost({ ...rest, nodeId, userOfRoot: DRIVER_USER });
+    const { hostId: nodeId, stateFolder, ...rest } = this.#options;
+    const offers = { ...rest.offers, states: driverStateFiles(stateFolder) };
+    this.#host ??= new DriverHost({ ...rest, offers, nodeId, userOfRoot: DRIVER_USER });
   }
 
   async close(): Promise<void> {
