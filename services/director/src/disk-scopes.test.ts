@@ -369,6 +369,8 @@ describe("scopes of dynamic disks", () => {
         const hostId = await hostOf(deployment);
         const before = await all();
         expect((await resultOf(hostId))?.replace(hostId, "none")).to.equal(await resultOf("none"));
+        const near = { diskName: "hosted", hostId, sizeBytes: MIB, wait: true };
+        expect((await own.createDisk(near)).task?.result).to.equal(`host \`${hostId}\` not found: no CPI has it`);
         expect(await all()).to.deep.equal(before);
       }
       director.cpi.addHost("free", "z1");

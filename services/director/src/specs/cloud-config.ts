@@ -75,6 +75,11 @@ export function azNamed(config: CloudConfig, name: string): Az {
   return name === NO_AZ.name ? NO_AZ : named("AZ", config.azs, name);
 }
 
+/** Returns the AZ of hosts, which need no cloud config; a cloud config may name the AZ's CPI. */
+export function azOfHosts(config: CloudConfig, name: string): Az {
+  return findNamed(config.azs, name) ?? { ...NO_AZ, name };
+}
+
 export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
   const diskType = findNamed(config.diskTypes, name);
   if (diskType === undefined) {

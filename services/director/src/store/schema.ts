@@ -134,6 +134,7 @@ export const schema = {
     indexes: {
       byDeployment: (disk) => disk.deployment,
       byInstance: (disk) => (disk.instanceId === "" ? undefined : disk.instanceId),
+      byHost: (disk) => disk.hostId,
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),

@@ -89,8 +89,14 @@ export type Job =
   | (OfScope & {
       readonly type: "create_dynamic_disk";
       readonly diskName: string;
+      /** Empty for a disk for hosts. */
       readonly deployment: string;
+      /** Empty for the az of `hostId`. */
       readonly az: string;
+      /** The host that will use the disk. Undefined for none, and for a disk of a deployment. */
+      readonly hostId?: string;
+      /** The CPI of the host, as in WantedPlace. */
+      readonly hostCpi?: string;
       readonly pool: string;
       readonly sizeMib: number;
       readonly metadata: JsonObject | null;

@@ -23,8 +23,9 @@ export const provide = taskAction({
   start: async ({ mesh, options, args: [diskName = "", instance = ""] }) => {
     const place = await placeOf(mesh, options, instance);
     const sizeBytes = sizeBytesOf(textOption(options, "size") || "1GiB");
-    const diskPoolName = textOption(options, place.hostId === "" ? "diskType" : "pool") || "default";
-    return mesh.disks.provideDisk({ diskName, ...place, diskPoolName, sizeBytes, wait: false });
+    const pool = textOption(options, "pool");
+    const diskPoolName = place.hostId === "" ? textOption(options, "diskType") || "default" : "";
+    return mesh.disks.provideDisk({ diskName, ...place, pool, diskPoolName, sizeBytes, wait: false });
   },
   next: ({ args: [diskName = ""], options }) => (textOption(options, "host") === "" ? "" : afterAttach(diskName)),
 });

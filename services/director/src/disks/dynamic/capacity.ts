@@ -2,25 +2,26 @@ import type { GetCapacityRequest, GetCapacityResponse } from "@diskmesh/api/dire
 import { DomainError, parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { CpiCallError } from "../../cpi/cpi-error.js";
-import { azNamed, diskTypeNamed } from "../../specs/cloud-config.js";
+import { azNamed, azOfHosts, diskTypeNamed } from "../../specs/cloud-config.js";
 import { cpiOfAz } from "../../specs/cpi-choice.js";
 import type { CapacityContext } from "../context.js";
-import { refuseUnlessEnabled } from "./parse.js";
+import { parsePool, refuseUnlessEnabled } from "./parse.js";
 
-/** Returns the space for new disks of a disk type in an az, as the az's CPI reports it. Starts no task. */
+/** Returns the space for new disks of a disk type, or for hosts of a pool, in an az, as the az's CPI reports it. Starts no task. */
 export async function getCapacity(
   context: CapacityContext,
   request: GetCapacityRequest,
   call: CallContext,
 ): Promise<GetCapacityResponse> {
   const azName = parseName("az", request.az);
-  const pool = parseName("disk_pool_name", request.diskPoolName);
+  const isForHosts = request.pool !== "";
+  const pool = parsePool(request, isForHosts);
   refuseUnlessEnabled(context);
   const { target, cloudProperties } = await context.tablet.read((tables) => {
     const config = context.configs.cloud.current(tables);
-    const az = azNamed(config, azName);
+    const az = isForHosts ? azOfHosts(config, azName) : azNamed(config, azName);
     const cpi = cpiOfAz(az, context.configs.cpi.current(tables));
-    const { cloudProperties } = diskTypeNamed(config, pool);
+    const cloudProperties = isForHosts ? { pool } : diskTypeNamed(config, pool).cloudProperties;
     return { target: { cpi, az: az.name, azCpi: cpi }, cloudProperties: { ...cloudProperties } };
   });
   const { signal, requestId } = call;

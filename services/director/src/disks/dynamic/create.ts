@@ -2,13 +2,12 @@ import { randomUUID } from "node:crypto";
 import { DISK_NAME_LABEL, InvalidStateError, NotImplementedError } from "@diskmesh/domain";
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
 import { cpiFacts } from "../../cpi/make-once.js";
-import { isTarget } from "../../instances/instance.js";
+import { isTarget, type Target } from "../../instances/instance.js";
 import { instancesOf, refuseUnlessOpen } from "../../instances/recorded-deployments.js";
-import { diskIn, isNameTaken } from "../../instances/scope.js";
-import { azNamed, diskTypeNamed } from "../../specs/cloud-config.js";
+import { coversHost, diskIn, isNameTaken } from "../../instances/scope.js";
+import { type Az, azNamed, azOfHosts, diskTypeNamed } from "../../specs/cloud-config.js";
 import { cpiOfAz, sameCpi } from "../../specs/cpi-choice.js";
 import type { Disk } from "../../store/disk.js";
-import type { Instance } from "../../store/instance.js";
 import type { JsonObject } from "../../store/json.js";
 import type { DirectorTables } from "../../store/schema.js";
 import type { Scope } from "../../store/scope.js";
@@ -19,26 +18,40 @@ import type { DiskJobContext } from "../context.js";
 import { decideCreate, nameTaken, type WantedDisk } from "./decisions.js";
 import { type DiskIntent, intendCreateDisk, pathOf } from "./disk.js";
 import { dynamicDisk, failingStep } from "./dynamic-disk.js";
+import { cpisToAsk, findHost, hostNotFound } from "./hosts.js";
 
 type CreateJob = JobOf<"create_dynamic_disk">;
 
 /** Creates a disk without attaching it. */
 export const createDiskOnly: Planner<"create_dynamic_disk", DiskJobContext> = (context, job, tables) => {
-  refuseUnlessOpen(tables, job.deployment, job.scope);
-  const az = azNamed(context.configs.cloud.current(tables), job.az);
-  const cpis = cpisOfStep(context, tables, az.cpi);
-  if (isNameTaken(job.scope, tables, job.diskName)) return failingStep(cpis, nameTaken(job.diskName));
+  const { deployment, diskName, hostId, scope } = job;
+  if (deployment !== "") refuseUnlessOpen(tables, deployment, scope);
+  const cpis =
+    hostId === undefined
+      ? cpisOfStep(context, tables, azOf(context, tables, job).cpi)
+      : { cpis: cpisToAsk(context, tables, job.hostCpi) };
+  if (isNameTaken(scope, tables, diskName)) return failingStep(cpis, nameTaken(diskName));
+  if (hostId !== undefined && !coversHost(scope, tables, hostId)) return failingStep(cpis, hostNotFound(hostId));
   return {
-    locks: [{ type: "disk", resource: job.diskName }],
+    locks: [{ type: "disk", resource: diskName }],
     ...cpis,
     run: (run) => create(context, run, job),
   };
 };
 
+function azOf(context: DiskJobContext, tables: DirectorTables, { deployment, az }: CreateJob): Az {
+  const config = context.configs.cloud.current(tables);
+  return deployment === "" ? azOfHosts(config, az) : azNamed(config, az);
+}
+
 async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Promise<string | Through> {
+  const { hostId, hostCpi } = job;
+  // Needs no lock of the host, because the disk is only placed near it.
+  const host = hostId === undefined ? undefined : await findHost(context, run, hostId, hostCpi);
   for (;;) {
     run.checkpoint();
-    const { disk, metadata, step, intent, vm } = await context.tablet.read((tables) => decide(context, tables, job));
+    const decided = await context.tablet.read((tables) => decide(context, tables, job, host));
+    const { disk, metadata, step, intent, vm } = decided;
     if (step.do === "nothing") return disk ? madeKnown(step.result, disk) : step.result;
     if (step.do === "create") await createDisk(context, run, intent, await placeOf(context, run, intent, vm, job));
     else if (step.do === "set_metadata" && disk && metadata) await setDiskMetadata(context, run, disk, metadata);
@@ -46,35 +59,47 @@ async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Pr
   }
 }
 
-function decide(context: DiskJobContext, tables: DirectorTables, job: CreateJob) {
-  const config = context.configs.cloud.current(tables);
+function decide(context: DiskJobContext, tables: DirectorTables, job: CreateJob, host: Target | undefined) {
   const { diskName, deployment, pool, sizeMib, metadata, onHostSilence, scope } = job;
-  const az = azNamed(config, job.az);
   const cpis = context.configs.cpi.current(tables);
-  const place = { deployment, az: az.name, cpi: cpiOfAz(az, cpis) };
   const disk = diskIn(scope, tables, diskName);
+  const place = host ?? placeInAz(context, tables, job, disk);
   const wish = { diskName, made: { pool, sizeMib, onHostSilence }, metadata, scope };
   const row = wantedDisk(context, tables, place, wish);
   const asked = onHostSilence && { on_host_silence: onHostSilence };
-  const cloudProperties = disk?.cloudProperties ?? { ...diskTypeNamed(config, pool).cloudProperties, ...asked };
-  const intent = { name: diskName, ...place, pool, sizeMib, cloudProperties, scope };
+  const cloudProperties = disk?.cloudProperties ?? { ...propertiesOf(context, tables, job), ...asked };
+  const { az, cpi } = place;
+  const intent = { name: diskName, deployment, az, cpi, pool, sizeMib, cloudProperties, scope };
   const vm = instancesOf(tables, deployment).find(
-    (each) => isTarget(each) && each.az === az.name && sameCpi(each.cpi, place.cpi, cpis),
+    (each) => isTarget(each) && each.az === az && sameCpi(each.cpi, cpi, cpis),
   );
-  return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent, vm };
+  return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent, vm: host ?? vm };
+}
+
+/** Returns the place of a disk without a host. A disk for hosts may be of another CPI than its az, namely of its host's. */
+function placeInAz(context: DiskJobContext, tables: DirectorTables, job: CreateJob, disk: Disk | undefined) {
+  const { deployment } = job;
+  const az = azOf(context, tables, job);
+  const isOfHosts = deployment === "" && disk?.deployment === "";
+  return { deployment, az: az.name, cpi: isOfHosts ? disk.cpi : cpiOfAz(az, context.configs.cpi.current(tables)) };
+}
+
+function propertiesOf(context: DiskJobContext, tables: DirectorTables, { deployment, pool }: CreateJob): JsonObject {
+  return deployment === "" ? { pool } : diskTypeNamed(context.configs.cloud.current(tables), pool).cloudProperties;
 }
 
 /**
- * Returns the CID that tells the CPI where to create the disk: an active VM in the az, as in BOSH. Returns "" for a
- * fleet, which uses the az, because a VM would bind the disk to the VM's host.
+ * Returns the CID that tells the CPI where to create the disk: the host that will use the disk, or an active VM in the az,
+ * as in BOSH. Returns "" for a fleet without a host, which uses the az: no VM is known to use the disk.
  */
 async function placeOf(
   context: DiskJobContext,
   run: TaskRun,
   { name, deployment, az, cpi }: Omit<DiskIntent, "token" | "incarnation" | "createdAtMs">,
-  vm: Instance | undefined,
-  { onHostSilence }: CreateJob,
+  vm: Pick<Target, "vmCid"> | undefined,
+  { hostId, onHostSilence }: CreateJob,
 ): Promise<string> {
+  if (hostId !== undefined && vm !== undefined) return vm.vmCid;
   const { needsVmSpec } = await cpiFacts(context, run, { cpi, az, azCpi: cpi });
   if (!needsVmSpec) return "";
   if (onHostSilence === "fence")
@@ -83,6 +108,11 @@ async function placeOf(
       { about: { disk_name: name } },
     );
   if (vm !== undefined) return vm.vmCid;
+  if (deployment === "")
+    throw new NotImplementedError(
+      `disk \`${name}\` was not created: only the fleet CPI has hosts; name a deployment with a VM in AZ \`${az}\``,
+      { about: { disk_name: name, az } },
+    );
   throw new InvalidStateError(
     `no active VM found in deployment \`${deployment}\` in AZ \`${az}\` that disk \`${name}\` could be placed with: start an instance there first`,
     { about: { disk_name: name, deployment, az } },

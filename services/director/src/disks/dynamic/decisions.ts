@@ -93,7 +93,8 @@ export function decideCreate(disk: Disk | undefined, wanted: WantedDisk): DiskSt
   if (disk.state === "creating") return { do: "create" };
   if (disk.state === "deleting") throw beingDeleted(disk);
   if (differs(disk, wanted)) return { do: "set_metadata" };
-  return { do: "nothing", result: `created disk \`${disk.name}\` in deployment \`${disk.deployment}\`` };
+  const owner = disk.deployment === "" ? "for hosts" : `in deployment \`${disk.deployment}\``;
+  return { do: "nothing", result: `created disk \`${disk.name}\` ${owner}` };
 }
 
 export const ANY_ATTACHMENT = { instanceId: "", hostId: "", attachmentId: "" } as const;

@@ -8,7 +8,7 @@ import type {
   Task,
 } from "@diskmesh/api/director";
 import type { Trouble } from "@diskmesh/api/registry";
-import { parseIoLimits, parseName, parseOptionalName } from "@diskmesh/domain";
+import { parseHostId, parseIoLimits, parseOptionalName } from "@diskmesh/domain";
 import { type CallContext, type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import { scopeOf } from "../../audit/asker.js";
 import { coversDeployment, coversDisk, diskIn, instanceIn, rowsIn } from "../../instances/scope.js";
@@ -24,6 +24,7 @@ import { diskNotFound } from "./decisions.js";
 import {
   parseMeantAttachment,
   parseMetadata,
+  parseNewPlace,
   parseOnHostSilence,
   parsePlace,
   parsePool,
@@ -39,7 +40,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
   provideDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const place = parsePlace(request);
-    const pool = parsePool(request.diskPoolName, place);
+    const pool = parsePool(request, place.hostId !== undefined);
     const sizeMib = parseSizeMib(request.sizeBytes);
     const metadata = parseMetadata(request.metadata);
     return {
@@ -50,14 +51,14 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
   }),
   createDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
-    const deployment = parseName("deployment", request.deployment);
-    const az = parseName("az", request.az);
-    const pool = parseName("disk_pool_name", request.diskPoolName);
+    const place = parseNewPlace(request);
+    const { deployment } = place;
+    const pool = parsePool(request, deployment === "");
     const sizeMib = parseSizeMib(request.sizeBytes);
     const metadata = parseMetadata(request.metadata);
     const onHostSilence = parseOnHostSilence(request.onHostSilence);
     return {
-      job: { type: "create_dynamic_disk", diskName, deployment, az, pool, sizeMib, metadata, ...onHostSilence },
+      job: { type: "create_dynamic_disk", diskName, ...place, pool, sizeMib, metadata, ...onHostSilence },
       description: `create dynamic disk \`${diskName}\``,
       deployment: (tables) => (coversDeployment(scope, tables, deployment) ? deployment : ""),
     };
@@ -179,12 +180,13 @@ export async function listDisks(
 ): Promise<ListDisksResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
   const instanceId = request.instanceId === "" ? undefined : parseInstanceId(request.instanceId);
+  const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);
   refuseUnlessEnabled(context);
   const scope = scopeOf(call);
   const { items, nextPageToken } = await pageOf(context.tablet, request, {
     what: "disks",
     rows: (tables, from) => {
-      const rows = rowsOf(tables, { deployment, instanceId }, from);
+      const rows = rowsOf(tables, { deployment, instanceId, hostId }, from);
       return rowsIn(scope, rows, (disk) => coversDisk(scope, tables, disk));
     },
     keyOf: (disk) => disk.name,
@@ -195,10 +197,11 @@ export async function listDisks(
 
 function rowsOf(
   { disks }: DirectorTables,
-  wanted: { readonly deployment: string | undefined; readonly instanceId: string | undefined },
+  wanted: Readonly<Record<"deployment" | "instanceId" | "hostId", string | undefined>>,
   from: { readonly after?: string | undefined },
 ): Iterable<Disk> {
-  const { deployment, instanceId } = wanted;
+  const { deployment, instanceId, hostId } = wanted;
+  if (hostId !== undefined) return disks.by("byHost", hostId, from);
   if (instanceId !== undefined) return disks.by("byInstance", instanceId, from);
   return deployment === undefined ? disks.entries(from) : disks.by("byDeployment", deployment, from);
 }

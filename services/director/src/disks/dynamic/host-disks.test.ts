@@ -37,7 +37,7 @@ describe("dynamic disks on hosts", () => {
     const disk = await diskOf("scratch");
     const path = `/memory/${disk?.diskCid}`;
     expect(disk).to.include({ hostId: "h1", vmCid: "host/h1", path, instanceId: "", deployment: "", az: "z1" });
-    expect(disk).to.include({ diskPoolName: "default", firstAttachment: true, diskHint: undefined });
+    expect(disk).to.include({ pool: "default", diskPoolName: "", firstAttachment: true, diskHint: undefined });
     expect(director.cpi.nearVms.at(-1)).to.equal("host/h1");
     const { summary } = await director.admin.explain({ subject: { kind: SubjectKind.DISK, name: "scratch" } });
     expect(summary).to.equal(`disk scratch (${disk?.diskCid}) is attached, on host h1`);
@@ -103,6 +103,29 @@ describe("dynamic disks on hosts", () => {
     expect(await calls(() => director.detach("away"))).to.deep.equal(["detachDisk"]);
     expect((await director.disks.listOwedRemovals({})).owedRemovals).to.deep.equal([]);
     await provide("away", "h1");
+  });
+
+  it("created for hosts -> near the host that will use it, or anywhere in an az; attached there or elsewhere", async () => {
+    const create = async (request: object) =>
+      (await director.disks.createDisk({ sizeBytes: 64 * MIB, wait: true, ...request })).task;
+    const made = await create({ diskName: "near", hostId: "h1", pool: "ssd" });
+    expect(made).to.include({ state: TaskState.DONE, result: "created disk `near` for hosts" });
+    expect(director.cpi.nearVms.at(-1)).to.equal("host/h1");
+    expect(await diskOf("near")).to.include({ pool: "ssd", diskPoolName: "", deployment: "", az: "z1", hostId: "" });
+    const again = { diskName: "near", pool: "ssd" };
+    for (const place of [{ hostId: "h2" }, { az: "z1" }])
+      expect(await calls(() => create({ ...again, ...place }))).to.deep.equal([]);
+    expect((await create({ ...again, hostId: "h3" }))?.result).to.contain("is in AZ `z1`, not in AZ `z3`");
+    expect((await create({ ...again, hostId: "h9" }))?.result).to.equal("host `h9` not found: no CPI has it");
+    expect((await attach("near", "h2"))?.state).to.equal(TaskState.DONE);
+    const { disks } = await director.disks.listDisks({ hostId: "h2" });
+    expect(disks.map(({ diskName }) => diskName)).to.deep.equal(["near"]);
+    expect((await create({ diskName: "anywhere", az: "z3" }))?.state).to.equal(TaskState.DONE);
+    expect(director.cpi.nearVms.at(-1)).to.equal("");
+    expect((await attach("anywhere", "h3"))?.state).to.equal(TaskState.DONE);
+    const { freeBytes } = await director.disks.getCapacity({ az: "no-cloud-config", pool: "ssd" });
+    expect(freeBytes).to.be.above(0);
+    await director.detach("near");
   });
 
   it("an unknown host -> NOT_FOUND, and no disk is recorded", async () => {

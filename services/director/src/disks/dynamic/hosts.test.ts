@@ -1,7 +1,7 @@
 import { type DomainError, InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { type HostAnswer, hostAmong } from "./hosts.js";
-import { parseMeantAttachment, parsePlace } from "./parse.js";
+import { parseMeantAttachment, parseNewPlace, parsePlace, parsePool } from "./parse.js";
 
 describe("the CPI of a host", () => {
   const has = { az: "z1" };
@@ -55,6 +55,38 @@ describe("where a disk is to be attached", () => {
       const place = () => parsePlace({ instanceId, hostId });
       if (typeof expected === "string") expect(place).to.throw(InvalidArgumentError, expected);
       else expect(place()).to.deep.equal(expected);
+    });
+
+  const NEW: [string, string, string, object | string][] = [
+    ["web", "z1", "", { deployment: "web", az: "z1" }],
+    ["", "z1", "", { deployment: "", az: "z1" }],
+    ["", "", "fleet/h1", { deployment: "", az: "", hostId: "h1", hostCpi: "fleet" }],
+    ["", "", "", "az"],
+    ["web", "", "h1", "host_id and deployment"],
+    ["", "z1", "h1", "host_id and az"],
+    ["", "", "../h1", "host_id"],
+  ];
+  for (const [deployment, az, hostId, expected] of NEW)
+    it(`a new disk of ${JSON.stringify({ deployment, az, hostId })} -> ${JSON.stringify(expected)}`, () => {
+      const place = () => parseNewPlace({ deployment, az, hostId });
+      if (typeof expected === "string") expect(place).to.throw(InvalidArgumentError, expected);
+      else expect(place()).to.deep.equal(expected);
+    });
+
+  const POOLS: [string, string, boolean, string][] = [
+    ["fast", "", false, "fast"],
+    ["", "ssd", true, "ssd"],
+    ["", "", true, "default"],
+    ["", "ssd", false, "!pool is of disks for hosts"],
+    ["fast", "", true, "!disk_pool_name names a disk type"],
+    ["", "", false, "!disk_pool_name is empty"],
+    ["", "a b", true, "!pool"],
+  ];
+  for (const [diskPoolName, given, isForHosts, expected] of POOLS)
+    it(`${JSON.stringify({ diskPoolName, pool: given })} for ${isForHosts ? "hosts" : "a deployment"} -> ${expected}`, () => {
+      const pool = () => parsePool({ diskPoolName, pool: given }, isForHosts);
+      if (expected.startsWith("!")) expect(pool).to.throw(InvalidArgumentError, expected.slice(1));
+      else expect(pool()).to.equal(expected);
     });
 
   it("an attachment is meant by the host's id alone, because a disk never changes its CPI", () => {

@@ -38,19 +38,55 @@ export function parsePlace(request: { readonly instanceId: string; readonly host
     throw new InvalidArgumentError("instance_id and host_id are both given: give only one of them", {
       about: { field: "host_id" },
     });
+  return { instanceId, ...parseHost(hostId) };
+}
+
+/** Parses a host's id, or CPI/ID; an empty CPI is the default one. */
+function parseHost(hostId: string): { readonly hostId: string; readonly hostCpi?: string } {
   const slash = hostId.indexOf("/");
-  if (slash < 0) return { instanceId, hostId: parseHostId(hostId) };
+  if (slash < 0) return { hostId: parseHostId(hostId) };
   const hostCpi = hostId.slice(0, slash);
   if (hostCpi !== "" && !CPI_NAME_PATTERN.test(hostCpi))
     throw new InvalidArgumentError(`host_id names the malformed CPI ${quoted(hostCpi)}: give HOST or CPI/HOST`, {
       about: { field: "host_id" },
     });
-  return { instanceId, hostId: parseHostId(hostId.slice(slash + 1)), hostCpi };
+  return { hostId: parseHostId(hostId.slice(slash + 1)), hostCpi };
 }
 
-/** Parses the pool of a new disk: a disk type of the cloud config, or for a host a pool of its registry. */
-export function parsePool(name: string, { hostId }: WantedPlace): string {
-  return name === "" && hostId !== undefined ? DEFAULT_POOL : parseName("disk_pool_name", name);
+/** Parses where a disk is to be created: in an az for a deployment, or for hosts in an az or near one of them. */
+export function parseNewPlace(request: { readonly deployment: string; readonly az: string; readonly hostId: string }) {
+  const { az, hostId } = request;
+  if (hostId === "") {
+    const deployment = request.deployment === "" ? "" : parseName("deployment", request.deployment);
+    return { deployment, az: parseName("az", az) };
+  }
+  const other = request.deployment === "" ? az && "az" : "deployment";
+  if (other === "") return { deployment: "", az, ...parseHost(hostId) };
+  throw new InvalidArgumentError(
+    `host_id and ${other} are both given: a disk near a host gets the host's az, and is of no deployment`,
+    {
+      about: { field: "host_id" },
+    },
+  );
+}
+
+/** Parses the pool of a new disk: a disk type of the cloud config, or for hosts a pool of the registry. */
+export function parsePool(
+  { diskPoolName, pool }: { readonly diskPoolName: string; readonly pool: string },
+  isForHosts: boolean,
+): string {
+  if (isForHosts && diskPoolName !== "")
+    throw new InvalidArgumentError(
+      "disk_pool_name names a disk type, which only a disk of a deployment has: give pool, or the deployment or instance",
+      { about: { field: "disk_pool_name" } },
+    );
+  if (!isForHosts && pool !== "")
+    throw new InvalidArgumentError(
+      "pool is of disks for hosts: give disk_pool_name, the name of a disk type of the cloud config",
+      { about: { field: "pool" } },
+    );
+  if (!isForHosts) return parseName("disk_pool_name", diskPoolName);
+  return pool === "" ? DEFAULT_POOL : parseName("pool", pool);
 }
 
 /** The registry's name for the pool of devices and disks that name none. */

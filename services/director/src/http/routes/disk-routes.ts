@@ -27,7 +27,7 @@ export const diskRoutes: readonly Route[] = [
     serve: async ({ context, call, query }) => {
       const deployment = query.get("deployment") ?? "";
       const disks = pagesOf(
-        (page) => listDisks(context, { ...page, deployment, instanceId: "" }, call),
+        (page) => listDisks(context, { ...page, deployment, instanceId: "", hostId: "" }, call),
         (response) => response.disks,
       );
       return jsonList(shown(context, disks));
@@ -40,9 +40,11 @@ export const diskRoutes: readonly Route[] = [
     teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
-      const [deployment, az] = [fields.text("deployment_name"), fields.text("az")];
-      const request = { ...wantedDisk(fields), deployment, az, onHostSilence: OnHostSilence.UNSPECIFIED };
-      return startTask(http, dynamicDiskTasks.createDisk, request);
+      const deployment = fields.optionalText("deployment_name") ?? "";
+      const hostId = fields.optionalText("host_id") ?? "";
+      const az = hostId === "" ? fields.text("az") : (fields.optionalText("az") ?? "");
+      const place = { deployment, az, hostId, onHostSilence: OnHostSilence.UNSPECIFIED };
+      return startTask(http, dynamicDiskTasks.createDisk, { ...wantedDisk(fields), ...place });
     },
   },
   {
@@ -53,7 +55,7 @@ export const diskRoutes: readonly Route[] = [
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const [place, readOnly] = [placeIn(fields), isReadOnly(fields)];
-      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields, place), ...place, readOnly });
+      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields), ...place, readOnly });
     },
   },
   {
@@ -95,7 +97,8 @@ export const diskRoutes: readonly Route[] = [
     teams: "own",
     serve: async ({ context, call, query }) => {
       const [az, diskPoolName] = [query.get("az") ?? "", query.get("disk_pool_name") ?? ""];
-      const { totalBytes, freeBytes, maxDiskBytes } = await getCapacity(context, { az, diskPoolName }, call);
+      const request = { az, diskPoolName, pool: query.get("pool") ?? "" };
+      const { totalBytes, freeBytes, maxDiskBytes } = await getCapacity(context, request, call);
       return json({ total_bytes: totalBytes, free_bytes: freeBytes, max_disk_bytes: maxDiskBytes });
     },
   },
@@ -125,11 +128,12 @@ function placeIn(fields: Fields): { readonly instanceId: string; readonly hostId
   return { instanceId: fields.optionalText("instance_id") ?? "", hostId };
 }
 
-function wantedDisk(fields: Fields, { hostId } = { hostId: "" }) {
+/** Returns the disk that a request names. Which of the disk type and the pool it needs is checked where gRPC requests are. */
+function wantedDisk(fields: Fields) {
   const diskName = fields.text("disk_name");
-  const pool = hostId === "" ? fields.text("disk_pool_name") : fields.optionalText("disk_pool_name");
-  const diskPoolName = pool ?? "";
-  return { diskName, diskPoolName, sizeBytes: sizeBytesIn(fields), metadata: fields.optionalObject("metadata") };
+  const diskPoolName = fields.optionalText("disk_pool_name") ?? "";
+  const pool = fields.optionalText("pool") ?? "";
+  return { diskName, diskPoolName, pool, sizeBytes: sizeBytesIn(fields), metadata: fields.optionalObject("metadata") };
 }
 
 function isReadOnly(fields: Fields): boolean {
@@ -172,6 +176,7 @@ async function* shown(
         availability_zone: disk.az,
         size: disk.sizeBytes / MIB_BYTES,
         disk_pool_name: disk.diskPoolName,
+        pool: disk.pool || null,
         cpi: disk.cpi,
         metadata: disk.metadata ?? {},
       };

@@ -62,7 +62,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     const [disk] = (await http.json("/dynamic_disks")) as { disk_cid: string }[];
     const path = `/memory/${disk?.disk_cid}`;
     expect(provided.result).to.equal(`{"disk_cid":"${disk?.disk_cid}","path":"${path}"}\n`);
-    expect(disk).to.include({ name: "c", deployment: "", instance: null, host: "h1", path, disk_pool_name: "default" });
+    expect(disk).to.include({ name: "c", deployment: "", instance: null, host: "h1", path, pool: "default" });
     await http.task("POST", "/dynamic_disks/c/detach");
     const attached = await http.task("POST", "/dynamic_disks/c/attach", { body: '{"host_id":"h1"}' });
     expect(attached.result).to.equal(provided.result);

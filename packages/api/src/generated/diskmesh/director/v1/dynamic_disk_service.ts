@@ -36,7 +36,7 @@ export interface DynamicDisk {
    * requested one until they are resized.
    */
   sizeBytes: number;
-  /** Disk type of the cloud config with which the disk was created; a pool of the disk-registry if it was made for a host. */
+  /** Disk type of the cloud config with which the disk was created. Empty: made for hosts. */
   diskPoolName: string;
   /** Name of the CPI that created the disk. Empty: the default CPI. */
   cpi: string;
@@ -78,6 +78,8 @@ export interface DynamicDisk {
   hostId: string;
   /** Path of the disk on the host host_id: a block device, or a Unix socket that speaks NBD. Empty: not attached to a host. */
   path: string;
+  /** Pool of the disk-registry with which the disk was created. Empty: a disk of a deployment, whose disk type names it. */
+  pool: string;
 }
 
 /** The disk, and the instance or host that needs it. */
@@ -86,7 +88,7 @@ export interface ProvideDiskRequest {
   diskName: string;
   /** ID of the instance whose VM gets the disk. Empty: host_id is set. */
   instanceId: string;
-  /** Name of a disk type of the cloud config; with host_id the name of a pool of the disk-registry, "default" if empty. */
+  /** Name of a disk type of the cloud config, called disk pool in BOSH. Empty: host_id is set. */
   diskPoolName: string;
   /** Minimum size in bytes. Rounded up to whole MiB. */
   sizeBytes: number;
@@ -110,6 +112,8 @@ export interface ProvideDiskRequest {
    * instance_id is set.
    */
   hostId: string;
+  /** Name of a pool of the disk-registry, with host_id. Empty: "default", or instance_id is set. */
+  pool: string;
 }
 
 /** The started task, and the disk as of the response. */
@@ -126,11 +130,14 @@ export interface ProvideDiskResponse {
 export interface CreateDiskRequest {
   /** Name. Unique among all deployments. */
   diskName: string;
-  /** Name of the deployment that the disk belongs to. */
+  /** Name of the deployment that the disk belongs to. Empty: the disk is made for hosts, and belongs to no deployment. */
   deployment: string;
-  /** Availability zone of the disk. */
+  /**
+   * Availability zone of the disk. For hosts, the zone's CPI is that of the cloud config if it has the zone, else the
+   * default CPI. Empty: host_id is set, whose zone and CPI the disk gets.
+   */
   az: string;
-  /** Name of a disk type of the cloud config. */
+  /** Name of a disk type of the cloud config. Empty: deployment is empty. */
   diskPoolName: string;
   /** Minimum size in bytes. Rounded up to whole MiB. */
   sizeBytes: number;
@@ -146,9 +153,16 @@ export interface CreateDiskRequest {
   /**
    * Policy for the case that the host to which the disk is attached becomes UNAVAILABLE. The task fails if the CPI cannot
    * fence (only the fleet CPI can), and if the disk exists with another policy. Default: `on_host_silence` of the disk
-   * type's cloud properties.
+   * type's cloud properties; KEEP for hosts.
    */
   onHostSilence: OnHostSilence;
+  /**
+   * Host that will use the disk, as in ProvideDisk; only with deployment and az empty. The disk lies on its devices if they
+   * have room, and else on others of its zone. A repeated request may name another host of the zone, which has no effect.
+   */
+  hostId: string;
+  /** Name of a pool of the disk-registry, with deployment empty. Empty: "default", or deployment is set. */
+  pool: string;
 }
 
 /** The started task, and the disk as of the response. */
@@ -242,10 +256,12 @@ export interface SetDiskLimitsResponse {
 
 /** The availability zone and the disk type. */
 export interface GetCapacityRequest {
-  /** Name of an availability zone of the cloud config. */
+  /** Name of an availability zone: of the cloud config, or with pool as in CreateDisk. */
   az: string;
-  /** Name of a disk type of the cloud config. */
+  /** Name of a disk type of the cloud config. Empty: pool is set. */
   diskPoolName: string;
+  /** Name of a pool of the disk-registry. Empty: disk_pool_name is set. */
+  pool: string;
 }
 
 /** Space for new disks of the type in the zone. */
@@ -342,6 +358,8 @@ export interface ListDisksRequest {
   pageToken: string;
   /** Filter: only disks that are attached to this instance; overrides deployment. Empty: no filter. */
   instanceId: string;
+  /** Filter: only disks that are attached to this host, by its ID; overrides deployment and instance_id. Empty: no filter. */
+  hostId: string;
 }
 
 /** A page of disks. */
@@ -410,6 +428,7 @@ function createBaseDynamicDisk(): DynamicDisk {
     neverAttached: false,
     hostId: "",
     path: "",
+    pool: "",
   };
 }
 
@@ -471,6 +490,9 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     }
     if (message.path !== "") {
       writer.uint32(154).string(message.path);
+    }
+    if (message.pool !== "") {
+      writer.uint32(162).string(message.pool);
     }
     return writer;
   },
@@ -640,6 +662,14 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
             message.path = reader.string();
             continue;
           }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -678,6 +708,7 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     message.neverAttached = object.neverAttached ?? false;
     message.hostId = object.hostId ?? "";
     message.path = object.path ?? "";
+    message.pool = object.pool ?? "";
     return message;
   },
 };
@@ -692,6 +723,7 @@ function createBaseProvideDiskRequest(): ProvideDiskRequest {
     wait: false,
     readOnly: false,
     hostId: "",
+    pool: "",
   };
 }
 
@@ -720,6 +752,9 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     }
     if (message.hostId !== "") {
       writer.uint32(66).string(message.hostId);
+    }
+    if (message.pool !== "") {
+      writer.uint32(74).string(message.pool);
     }
     return writer;
   },
@@ -801,6 +836,14 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
             message.hostId = reader.string();
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -826,6 +869,7 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     message.wait = object.wait ?? false;
     message.readOnly = object.readOnly ?? false;
     message.hostId = object.hostId ?? "";
+    message.pool = object.pool ?? "";
     return message;
   },
 };
@@ -909,6 +953,8 @@ function createBaseCreateDiskRequest(): CreateDiskRequest {
     metadata: undefined,
     wait: false,
     onHostSilence: OnHostSilence.UNSPECIFIED,
+    hostId: "",
+    pool: "",
   };
 }
 
@@ -937,6 +983,12 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
     if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
       writer.uint32(64).int32(onHostSilenceToNumber(message.onHostSilence));
+    }
+    if (message.hostId !== "") {
+      writer.uint32(74).string(message.hostId);
+    }
+    if (message.pool !== "") {
+      writer.uint32(82).string(message.pool);
     }
     return writer;
   },
@@ -1018,6 +1070,22 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
             message.onHostSilence = onHostSilenceFromJSON(reader.int32());
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1043,6 +1111,8 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     message.metadata = object.metadata ?? undefined;
     message.wait = object.wait ?? false;
     message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
+    message.hostId = object.hostId ?? "";
+    message.pool = object.pool ?? "";
     return message;
   },
 };
@@ -1599,7 +1669,7 @@ export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
 };
 
 function createBaseGetCapacityRequest(): GetCapacityRequest {
-  return { az: "", diskPoolName: "" };
+  return { az: "", diskPoolName: "", pool: "" };
 }
 
 export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
@@ -1609,6 +1679,9 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
     }
     if (message.diskPoolName !== "") {
       writer.uint32(18).string(message.diskPoolName);
+    }
+    if (message.pool !== "") {
+      writer.uint32(26).string(message.pool);
     }
     return writer;
   },
@@ -1642,6 +1715,14 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
             message.diskPoolName = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1661,6 +1742,7 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
     const message = createBaseGetCapacityRequest();
     message.az = object.az ?? "";
     message.diskPoolName = object.diskPoolName ?? "";
+    message.pool = object.pool ?? "";
     return message;
   },
 };
@@ -2213,7 +2295,7 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
 };
 
 function createBaseListDisksRequest(): ListDisksRequest {
-  return { deployment: "", pageSize: 0, pageToken: "", instanceId: "" };
+  return { deployment: "", pageSize: 0, pageToken: "", instanceId: "", hostId: "" };
 }
 
 export const ListDisksRequest: MessageFns<ListDisksRequest> = {
@@ -2229,6 +2311,9 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     }
     if (message.instanceId !== "") {
       writer.uint32(34).string(message.instanceId);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(42).string(message.hostId);
     }
     return writer;
   },
@@ -2278,6 +2363,14 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
             message.instanceId = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2299,6 +2392,7 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
     message.instanceId = object.instanceId ?? "";
+    message.hostId = object.hostId ?? "";
     return message;
   },
 };
@@ -2663,8 +2757,9 @@ export const DynamicDiskServiceDefinition = {
       options: {},
     },
     /**
-     * Starts a task that creates a disk without attaching it. CPIs other than the fleet CPI need an active VM of the
-     * deployment in the availability zone; the task fails if there is none.
+     * Starts a task that creates a disk without attaching it: a disk of a deployment, or with deployment empty one for hosts.
+     * CPIs other than the fleet CPI need an active VM of the deployment in the availability zone; the task fails if there is
+     * none. They have no hosts.
      */
     createDisk: {
       name: "CreateDisk",
@@ -2699,8 +2794,9 @@ export const DynamicDiskServiceDefinition = {
       options: {},
     },
     /**
-     * Returns the space for new disks of a disk type in an availability zone. UNIMPLEMENTED: the zone's CPI does not know
-     * its space; only the fleet CPI does. FAILED_PRECONDITION: the cloud config has no such zone or disk type.
+     * Returns the space for new disks of a disk type, or for hosts of a pool, in an availability zone. UNIMPLEMENTED: the
+     * zone's CPI does not know its space; only the fleet CPI does. FAILED_PRECONDITION: the cloud config has no such zone or
+     * disk type.
      */
     getCapacity: {
       name: "GetCapacity",
