@@ -102,6 +102,8 @@ export type Job =
       readonly metadata: JsonObject | null;
       /** Undefined: the disk type's. */
       readonly onHostSilence?: "keep" | "fence";
+      /** Undefined: the host's agent chooses, or the disk type. */
+      readonly exportKind?: "device" | "nbd";
     })
   | (OfScope &
       WantedPlace & {

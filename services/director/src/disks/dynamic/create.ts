@@ -84,8 +84,10 @@ function placeInAz(context: DiskJobContext, tables: DirectorTables, job: CreateJ
   return { deployment, az: az.name, cpi: isOfHosts ? disk.cpi : cpiOfAz(az, context.configs.cpi.current(tables)) };
 }
 
-function propertiesOf(context: DiskJobContext, tables: DirectorTables, { deployment, pool }: CreateJob): JsonObject {
-  return deployment === "" ? { pool } : diskTypeNamed(context.configs.cloud.current(tables), pool).cloudProperties;
+function propertiesOf(context: DiskJobContext, tables: DirectorTables, job: CreateJob): JsonObject {
+  const { deployment, pool, exportKind } = job;
+  if (deployment === "") return { pool, ...(exportKind && { export: exportKind }) };
+  return diskTypeNamed(context.configs.cloud.current(tables), pool).cloudProperties;
 }
 
 /**

@@ -22,6 +22,7 @@ import { type TaskMethod, taskMethod } from "../../tasks/task-method.js";
 import { ofStarted, type WantedTask } from "../../tasks/tasks.js";
 import { diskNotFound } from "./decisions.js";
 import {
+  parseExportKind,
   parseMeantAttachment,
   parseMetadata,
   parseNewPlace,
@@ -56,9 +57,12 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     const pool = parsePool(request, deployment === "");
     const sizeMib = parseSizeMib(request.sizeBytes);
     const metadata = parseMetadata(request.metadata);
-    const onHostSilence = parseOnHostSilence(request.onHostSilence);
+    const asked = {
+      ...parseOnHostSilence(request.onHostSilence),
+      ...parseExportKind(request.exportKind, deployment === ""),
+    };
     return {
-      job: { type: "create_dynamic_disk", diskName, ...place, pool, sizeMib, metadata, ...onHostSilence },
+      job: { type: "create_dynamic_disk", diskName, ...place, pool, sizeMib, metadata, ...asked },
       description: `create dynamic disk \`${diskName}\``,
       deployment: (tables) => (coversDeployment(scope, tables, deployment) ? deployment : ""),
     };

@@ -108,9 +108,11 @@ describe("dynamic disks on hosts", () => {
   it("created for hosts -> near the host that will use it, or anywhere in an az; attached there or elsewhere", async () => {
     const create = async (request: object) =>
       (await director.disks.createDisk({ sizeBytes: 64 * MIB, wait: true, ...request })).task;
-    const made = await create({ diskName: "near", hostId: "h1", pool: "ssd" });
+    const made = await create({ diskName: "near", hostId: "h1", pool: "ssd", exportKind: "EXPORT_KIND_DEVICE" });
     expect(made).to.include({ state: TaskState.DONE, result: "created disk `near` for hosts" });
     expect(director.cpi.nearVms.at(-1)).to.equal("host/h1");
+    const { cloudProperties } = director.cpi.disks.get((await diskOf("near"))?.diskCid ?? "") ?? {};
+    expect(cloudProperties).to.include({ pool: "ssd", export: "device" });
     expect(await diskOf("near")).to.include({ pool: "ssd", diskPoolName: "", deployment: "", az: "z1", hostId: "" });
     const again = { diskName: "near", pool: "ssd" };
     for (const place of [{ hostId: "h2" }, { az: "z1" }])

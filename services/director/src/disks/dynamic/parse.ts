@@ -1,4 +1,4 @@
-import { OnHostSilence } from "@diskmesh/api/registry";
+import { ExportKind, OnHostSilence } from "@diskmesh/api/registry";
 import { CPI_NAME_PATTERN } from "@diskmesh/cpi";
 import { InvalidArgumentError, InvalidStateError, parseHostId, parseId, parseName, quoted } from "@diskmesh/domain";
 import type { Json, JsonObject } from "../../store/json.js";
@@ -100,6 +100,20 @@ export function parseOnHostSilence(rule: OnHostSilence): { readonly onHostSilenc
   throw new InvalidArgumentError("on_host_silence has a value that this director does not know", {
     about: { field: "on_host_silence" },
   });
+}
+
+/** Parses the form of a disk for hosts, in the form of a cloud property. */
+export function parseExportKind(kind: ExportKind, isForHosts: boolean): { readonly exportKind?: "device" | "nbd" } {
+  if (kind === ExportKind.UNSPECIFIED) return {};
+  const about = { about: { field: "export_kind" } };
+  if (!isForHosts)
+    throw new InvalidArgumentError(
+      "export_kind is of disks for hosts: the disk type of a deployment's disk has it",
+      about,
+    );
+  if (kind === ExportKind.DEVICE) return { exportKind: "device" };
+  if (kind === ExportKind.NBD) return { exportKind: "nbd" };
+  throw new InvalidArgumentError("export_kind has a value that this director does not know", about);
 }
 
 const MAX_METADATA_DEPTH = 16;

@@ -1,5 +1,5 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { OnHostSilence } from "@diskmesh/api/registry";
+import { ExportKind, OnHostSilence } from "@diskmesh/api/registry";
 import { InvalidArgumentError, MIB_BYTES, parseIoLimitsJson } from "@diskmesh/domain";
 import { scopeOf } from "../../audit/asker.js";
 import { getCapacity } from "../../disks/dynamic/capacity.js";
@@ -43,7 +43,8 @@ export const diskRoutes: readonly Route[] = [
       const deployment = fields.optionalText("deployment_name") ?? "";
       const hostId = fields.optionalText("host_id") ?? "";
       const az = hostId === "" ? fields.text("az") : (fields.optionalText("az") ?? "");
-      const place = { deployment, az, hostId, onHostSilence: OnHostSilence.UNSPECIFIED };
+      const unset = { onHostSilence: OnHostSilence.UNSPECIFIED, exportKind: ExportKind.UNSPECIFIED };
+      const place = { deployment, az, hostId, ...unset };
       return startTask(http, dynamicDiskTasks.createDisk, { ...wantedDisk(fields), ...place });
     },
   },

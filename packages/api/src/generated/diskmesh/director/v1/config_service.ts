@@ -77,8 +77,8 @@ export interface Config {
 /** The config to store. */
 export interface UpdateConfigRequest {
   /**
-   * Type of the config. "cloud": `azs`, `vm_types`, `vm_extensions`, `disk_types` and `networks` in BOSH's format;
-   * `disk_types` are the pools that dynamic disks name in disk_pool_name. "cpi": `cpis` in BOSH's format.
+   * Type of the config. "cloud": `azs`, `vm_types`, `vm_extensions`, `disk_types` and `networks` in BOSH's format; a
+   * dynamic disk of a deployment names one of `disk_types` in disk_pool_name. "cpi": `cpis` in BOSH's format.
    * "resurrection": `rules` in BOSH's format; VMs that a rule excludes are not resurrected, whatever
    * ResurrectionService says. Any other type: a YAML mapping that the director stores but does not use. "deploy" and
    * "runtime" are refused, because a BOSH director would use them.

@@ -10,6 +10,9 @@ import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import {
   DiskLimits,
+  ExportKind,
+  exportKindFromJSON,
+  exportKindToNumber,
   OnHostSilence,
   onHostSilenceFromJSON,
   onHostSilenceToNumber,
@@ -163,6 +166,11 @@ export interface CreateDiskRequest {
   hostId: string;
   /** Name of a pool of the disk-registry, with deployment empty. Empty: "default", or deployment is set. */
   pool: string;
+  /**
+   * Form in which hosts offer the disk, with deployment empty. A repeated request may have another value, which has no
+   * effect. Default: the host's agent chooses. A disk of a deployment has the `export` of its disk type.
+   */
+  exportKind: ExportKind;
 }
 
 /** The started task, and the disk as of the response. */
@@ -955,6 +963,7 @@ function createBaseCreateDiskRequest(): CreateDiskRequest {
     onHostSilence: OnHostSilence.UNSPECIFIED,
     hostId: "",
     pool: "",
+    exportKind: ExportKind.UNSPECIFIED,
   };
 }
 
@@ -989,6 +998,9 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
     if (message.pool !== "") {
       writer.uint32(82).string(message.pool);
+    }
+    if (message.exportKind !== ExportKind.UNSPECIFIED) {
+      writer.uint32(88).int32(exportKindToNumber(message.exportKind));
     }
     return writer;
   },
@@ -1086,6 +1098,14 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
             message.pool = reader.string();
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.exportKind = exportKindFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1113,6 +1133,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
     message.hostId = object.hostId ?? "";
     message.pool = object.pool ?? "";
+    message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
     return message;
   },
 };
