@@ -1,4 +1,4 @@
-import { parseId, parseName } from "@diskmesh/domain";
+import { parseHostId, parseId, parseName } from "@diskmesh/domain";
 import { addressesConfig, pathConfig, serviceConfig, tlsConfig } from "@diskmesh/service";
 import * as z from "zod";
 
@@ -16,51 +16,89 @@ const checked = (parse: (field: string, value: string) => string) =>
 const name = checked(parseName);
 
 /** Values of topology segments have these limits in Kubernetes. */
-const az = name.refine(
-  (value) => /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(value),
-  "Kubernetes allows 63 letters, digits and '-_.', the first and last a letter or digit",
+const SEGMENT = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
+const SEGMENT_RULE = "Kubernetes allows 63 letters, digits and '-_.', the first and last a letter or digit";
+
+const az = name.refine((value) => SEGMENT.test(value), SEGMENT_RULE);
+const hostId = checked((field, value) => parseHostId(value, field)).refine(
+  (value) => SEGMENT.test(value),
+  SEGMENT_RULE,
 );
 
-const controllerConfig = z.strictObject({
-  director: z
-    .strictObject({
-      address: addressesConfig.describe("Address of the director, or a list of the addresses of all its processes."),
-    })
-    .describe("The director that manages the disks."),
-  tls: tlsConfig.describe(
-    "Certificate with the role csi, and the trusted authorities. Reloaded when the files change.",
-  ),
-  deployment: name.describe("Deployment that the disks of all volumes belong to. Its deletion deletes the volumes."),
-  azs: z
-    .array(az)
-    .min(1)
-    .max(100)
-    .describe("AZs of volumes for which the orchestrator requires none, in order of preference."),
-});
+/** Adds an issue unless exactly one of the two keys is given. */
+const oneOf =
+  <Key extends string>(one: Key, other: Key) =>
+  (value: Readonly<Partial<Record<Key, unknown>>>, { addIssue }: z.RefinementCtx): void => {
+    if ((value[one] === undefined) === (value[other] === undefined))
+      addIssue({ code: "custom", message: `give either ${one} or ${other}` });
+  };
 
-const nodeConfig = z.strictObject({
-  instanceId: checked(parseId).describe("ID of this node's instance: its node ID for the orchestrator."),
-  az: az.describe("AZ of this node's instance."),
-  dynamicDisksFolder: pathConfig
-    .prefault("/var/vcap/data/dynamic_disks")
-    .describe("Folder in which the agent of this node links disks by their CID."),
-  mountFolders: z
-    .array(pathConfig)
-    .min(1)
-    .max(10)
-    .prefault(["/var/lib/kubelet"])
-    .describe("Folders of the orchestrator below which volumes are mounted and unmounted; other paths are refused."),
-  stateFolder: pathConfig
-    .prefault("/var/lib/diskmesh/csi-node")
-    .describe("Folder for the record of the devices on which a file system was made. It must outlive a restart."),
-});
+const controllerConfig = z
+  .strictObject({
+    director: z
+      .strictObject({
+        address: addressesConfig.describe("Address of the director, or a list of the addresses of all its processes."),
+      })
+      .describe("The director that manages the disks."),
+    tls: tlsConfig.describe(
+      "Certificate with the role csi, and the trusted authorities. Reloaded when the files change.",
+    ),
+    cluster: name
+      .optional()
+      .describe(
+        "Name of this orchestrator's cluster where its nodes are hosts, instead of `deployment`. Volumes of other names are not its own.",
+      ),
+    deployment: name
+      .optional()
+      .describe(
+        "Deployment whose instances are the nodes, instead of `cluster`. The disks of all volumes belong to it: its deletion deletes them.",
+      ),
+    azs: z
+      .array(az)
+      .min(1)
+      .max(100)
+      .describe("AZs of volumes for which the orchestrator requires none, in order of preference."),
+  })
+  .superRefine(oneOf("cluster", "deployment"));
+
+const nodeConfig = z
+  .strictObject({
+    hostId: hostId.optional().describe("ID of this node's host; its node ID for the orchestrator is host/ID."),
+    instanceId: checked(parseId)
+      .optional()
+      .describe("ID of this node's instance, instead of `hostId`: its node ID for the orchestrator."),
+    az: az.describe("AZ of this node's host or instance."),
+    exportsFolder: pathConfig
+      .prefault("/var/lib/diskmesh/agent/exports")
+      .describe(
+        "Folder in which the agent of this node's host offers disks: `exports` in its `baseFolder`. For `hostId`.",
+      ),
+    dynamicDisksFolder: pathConfig
+      .prefault("/var/vcap/data/dynamic_disks")
+      .describe("Folder in which the agent of this node's VM links disks by their CID. For `instanceId`."),
+    mountFolders: z
+      .array(pathConfig)
+      .min(1)
+      .max(10)
+      .prefault(["/var/lib/kubelet"])
+      .describe("Folders of the orchestrator below which volumes are mounted and unmounted; other paths are refused."),
+    stateFolder: pathConfig
+      .prefault("/var/lib/diskmesh/csi-node")
+      .describe("Folder for the record of the devices on which a file system was made. It must outlive a restart."),
+  })
+  .superRefine(oneOf("hostId", "instanceId"));
 
 const dockerConfig = z.strictObject({
   socket: pathConfig
     .prefault("/run/docker/plugins/diskmesh.sock")
     .describe("Unix socket on which Docker finds the plugin; its file's name is the driver's name for Docker."),
   folder: pathConfig.prefault("/var/lib/diskmesh/docker").describe("Folder in which volumes are mounted."),
-  diskType: name.describe("Disk type of volumes that are created without the option `diskType`."),
+  pool: name
+    .prefault("default")
+    .describe("Pool of volumes that are created without the option `pool`, with `controller.cluster`."),
+  diskType: name
+    .prefault("default")
+    .describe("Disk type of volumes that are created without the option `diskType`, with `controller.deployment`."),
 });
 
 export const csiConfig = z.strictObject({

@@ -30,6 +30,18 @@ describe("the CSI driver does not start", () => {
       /no `controller`, which --docker/,
     ],
     "without a socket": [{ node }, ["--node"], "tcp://127.0.0.1:1", /CSI_ENDPOINT is .*tcp:.*give the socket/],
+    "with both a host and an instance": [
+      { node: { ...node, hostId: "h1" } },
+      ["--node"],
+      "unix:///s.sock",
+      /node: give either hostId or instanceId/,
+    ],
+    "with a host that is none": [
+      { node: { hostId: "h/1", az: "z1" } },
+      ["--node"],
+      "unix:///s.sock",
+      /node\.hostId: .*malformed/,
+    ],
     "with an AZ that is no topology of Kubernetes": [
       { node: { ...node, az: "z/1" } },
       ["--node"],

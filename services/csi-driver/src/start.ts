@@ -1,4 +1,5 @@
 import { chmod, mkdir, realpath } from "node:fs/promises";
+import { join } from "node:path";
 import { ControllerDefinition, IdentityDefinition, NodeDefinition } from "@diskmesh/api/csi";
 import { DynamicDiskServiceDefinition } from "@diskmesh/api/director";
 import type { Logger } from "@diskmesh/domain";
@@ -10,9 +11,12 @@ import type { ControllerConfig, CsiConfig } from "./config.js";
 import type { ControllerContext } from "./controller/context.js";
 import { DirectorDisks } from "./controller/director-disks.js";
 import { controllerHandlers } from "./controller/handlers.js";
+import { kindParameterOf } from "./controller/kind-parameter.js";
 import { servePlugin } from "./docker/plugin-server.js";
 import { DockerVolumes } from "./docker/volumes.js";
 import { identityHandlers } from "./identity.js";
+import { nodeIdOf } from "./model/node-id.js";
+import type { Place } from "./model/topology.js";
 import type { NodeContext } from "./node/context.js";
 import { DeviceUses } from "./node/device-uses.js";
 import { nodeHandlers } from "./node/handlers.js";
@@ -60,7 +64,10 @@ export async function startDriver(
     await chmod(docker.folder, 0o700);
     const folder = await realpath(docker.folder);
     const mounts = { ...own, mountFolders: [folder] };
-    const volumes = new DockerVolumes({ controller: disks, node: mounts, folder, diskType: docker.diskType });
+    const near = { ...disks, places: placesNear(own.place, disks.places) };
+    const { key } = kindParameterOf(disks.disks.owner);
+    const parameters = { [key]: key === "pool" ? docker.pool : docker.diskType };
+    const volumes = new DockerVolumes({ controller: near, node: mounts, folder, parameters });
     lifecycle.use("Docker socket", await servePlugin(docker.socket, volumes, log));
   }
   readiness.setServing(true);
@@ -72,7 +79,7 @@ const DIRECTOR_DEADLINE_MS = 9 * 60_000;
 
 function controllerContext(
   lifecycle: Lifecycle,
-  { director, tls, deployment, azs }: ControllerConfig,
+  { director, tls, azs, deployment, cluster = "" }: ControllerConfig,
   { maxVolumesPerNode }: CsiConfig,
 ): ControllerContext {
   const client = createClient(DynamicDiskServiceDefinition, {
@@ -82,16 +89,30 @@ function controllerContext(
     defaultDeadlineMs: DIRECTOR_DEADLINE_MS,
   });
   lifecycle.use("client of the director", client);
-  const disks = new DirectorDisks(client, deployment);
+  const disks = new DirectorDisks(client, deployment === undefined ? { cluster } : { deployment });
   const work = new SharedWork(async (volumeId) => (await disks.trouble(volumeId))?.sentence);
-  return { disks, work, azs, maxVolumesPerNode };
+  return { disks, work, places: azs.map((az) => ({ az, hostId: "" })), maxVolumesPerNode };
+}
+
+/** Returns the places with the AZ of this node's host first, whose bytes lie on the host. */
+function placesNear(own: Place, places: readonly Place[]): readonly Place[] {
+  return own.hostId === "" ? places : [own, ...places.filter(({ az }) => az !== own.az)];
 }
 
 async function nodeContext(
-  { stateFolder, ...node }: NonNullable<CsiConfig["node"]>,
+  node: NonNullable<CsiConfig["node"]>,
   { maxVolumesPerNode }: CsiConfig,
 ): Promise<NodeContext> {
-  return { ...node, maxVolumesPerNode, uses: await DeviceUses.open(stateFolder), work: new SharedWork() };
+  const { instanceId = "", hostId = "", az, exportsFolder, dynamicDisksFolder, mountFolders, stateFolder } = node;
+  return {
+    nodeId: nodeIdOf({ instanceId, hostId }),
+    place: { az, hostId },
+    linkTo: (diskCid) => (hostId === "" ? join(dynamicDisksFolder, diskCid) : join(exportsFolder, `${diskCid}.device`)),
+    mountFolders,
+    maxVolumesPerNode,
+    uses: await DeviceUses.open(stateFolder),
+    work: new SharedWork(),
+  };
 }
 
 function sectionOf<Name extends Mode>(

@@ -77,10 +77,10 @@ const VALUES: Readonly<Record<string, object>> = {
     controller: {
       director: { address: ["director-1.example.com:7010", "director-2.example.com:7010"] },
       tls: tls("csi"),
-      deployment: "kubernetes",
+      cluster: "kubernetes",
       azs: ["z1", "z2"],
     },
-    node: { instanceId: "00000000-0000-4000-8000-000000000000", az: "z1" },
+    node: { hostId: "host-1", az: "z1" },
     log: { level: "info" },
     metrics: METRICS,
     health: { listen: { host: "127.0.0.1", port: 7051 } },

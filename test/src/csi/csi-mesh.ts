@@ -21,6 +21,8 @@ disk_types:
 `;
 
 interface CsiMeshOptions {
+  /** Nodes are instances of a deployment by default, or hosts without any. */
+  readonly nodes?: "instances" | "hosts";
   readonly hosts: number;
   readonly devicesPerHost: number;
   readonly maxVolumesPerNode?: number;
@@ -41,12 +43,16 @@ export class CsiMesh implements AsyncDisposable {
   readonly #orders: NodeOrder[] = [];
   readonly #dockerFolder = temporaryFolder();
 
-  private constructor(readonly mesh: TestMesh) {}
+  private constructor(
+    readonly mesh: TestMesh,
+    private readonly nodes: "instances" | "hosts",
+  ) {}
 
-  static async start({ hosts, devicesPerHost, maxVolumesPerNode = 0 }: CsiMeshOptions): Promise<CsiMesh> {
+  static async start(options: CsiMeshOptions): Promise<CsiMesh> {
+    const { nodes = "instances", hosts, devicesPerHost, maxVolumesPerNode = 0 } = options;
     const overrides = { "disk-agent": { engine: "auto" } };
     const mesh = await TestMesh.start(wholeFleet({ hosts, devicesPerHost, deviceSizeBytes: DEVICE_BYTES, overrides }));
-    const csi = new CsiMesh(mesh);
+    const csi = new CsiMesh(mesh, nodes);
     try {
       await csi.#startDrivers(maxVolumesPerNode);
       return csi;
@@ -60,31 +66,36 @@ export class CsiMesh implements AsyncDisposable {
     const { mesh } = this;
     await addHosts(mesh);
     await devicesReady(mesh);
-    this.nodeIds = await deployInstances(mesh);
-    await mesh.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+    const isOfHosts = this.nodes === "hosts";
+    if (isOfHosts) this.nodeIds = mesh.hostIds.map((hostId) => `host/${hostId}`);
+    else {
+      this.nodeIds = await deployInstances(mesh);
+      await mesh.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+    }
     const tls = await anotherCertificate(mesh.certificates.folder, "csi-work", {
       identity: { role: "csi", name: "work" },
       commonName: "csi",
       usages: ["client"],
     });
     for (const [index, instanceId] of this.nodeIds.entries()) {
+      const hostId = mesh.hostIds[index] ?? "";
       const config = {
         maxVolumesPerNode,
         controller: {
           director: { address: mesh.addresses("director") },
           tls,
-          deployment: "work",
+          ...(isOfHosts ? { cluster: "work" } : { deployment: "work" }),
           azs: ["z1"],
         },
         docker: {
           socket: join(this.#dockerFolder, `${index}.sock`),
           folder: join(this.#dockerFolder, `${index}`),
-          diskType: "default",
         },
         node: {
-          instanceId,
+          ...(isOfHosts
+            ? { hostId, exportsFolder: join(mesh.baseFolder(hostId), "exports") }
+            : { instanceId, dynamicDisksFolder: mesh.dynamicDisk(hostId, ".") }),
           az: "z1",
-          dynamicDisksFolder: mesh.dynamicDisk(mesh.hostIds[index] ?? "", "."),
           mountFolders: [tmpdir()],
           stateFolder: join(this.#dockerFolder, `uses-${index}`),
         },
@@ -96,10 +107,17 @@ export class CsiMesh implements AsyncDisposable {
     }
   }
 
-  /** Returns the names of the disks in the director, and the instances that have them. */
+  /** Returns the names of the disks in the director, and the nodes that have them. */
   async attachments(): Promise<Record<string, string>> {
     const { disks } = await this.mesh.clients.disks.listDisks({ pageSize: 1_000 });
-    return Object.fromEntries(disks.map(({ diskName, instanceId }) => [diskName, instanceId]));
+    return Object.fromEntries(
+      disks.map(({ diskName, instanceId, hostId }) => [diskName, hostId === "" ? instanceId : `host/${hostId}`]),
+    );
+  }
+
+  /** Parameters of a storage class. */
+  get parameters(): Record<string, string> {
+    return this.nodes === "hosts" ? { pool: "default" } : { diskType: "default" };
   }
 
   /** Creates a volume of one device. Returns its ID. */
@@ -107,7 +125,7 @@ export class CsiMesh implements AsyncDisposable {
     const { volume } = await this.#driver(0).clients.controller.createVolume({
       name,
       volumeCapabilities: [CAPABILITY],
-      parameters: { diskType: "default", "csi.storage.k8s.io/pvc/name": "data" },
+      parameters: { ...this.parameters, "csi.storage.k8s.io/pvc/name": "data" },
       capacityRange: { requiredBytes: DEVICE_BYTES, limitBytes: 0 },
       ...more,
     });

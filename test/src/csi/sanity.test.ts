@@ -19,22 +19,25 @@ describe("csi-sanity against a mesh", () => {
     needBlockDevices(this);
   });
 
-  for (const access of ["mount", "block"])
-    it(`passes every spec that applies, with ${access} volumes`, async function () {
+  for (const [access, nodes] of [
+    ["mount", "instances"],
+    ["block", "hosts"],
+  ] as const)
+    it(`passes every spec that applies, with ${access} volumes on ${nodes}`, async function () {
       this.timeout(1_200_000);
-      await using csi = await CsiMesh.start({ hosts: 1, devicesPerHost: 48, maxVolumesPerNode: 3 });
-      const report = await sanity(csi.drivers[0]?.socketPath ?? "", access);
+      await using csi = await CsiMesh.start({ nodes, hosts: 1, devicesPerHost: 48, maxVolumesPerNode: 3 });
+      const report = await sanity(csi.drivers[0]?.socketPath ?? "", access, csi.parameters);
       expect(report.failed, report.output).to.deep.equal([]);
       expect(report.skipped.filter((name) => !OMITTED.some((rule) => rule.test(name)))).to.deep.equal([]);
       expect(report.passed).to.be.above(40);
     });
 });
 
-async function sanity(socketPath: string, access: string) {
+async function sanity(socketPath: string, access: string, parameters: Readonly<Record<string, string>>) {
   const folder = temporaryFolder();
   const file = (name: string) => join(folder, name);
   mkdirSync(file("csi"));
-  writeFileSync(file("parameters.yaml"), "diskType: default\n");
+  writeFileSync(file("parameters.yaml"), JSON.stringify(parameters));
   writeFileSync(file("mutable.yaml"), "readIops: '1000'\n");
   const flags = {
     "csi.endpoint": socketPath,

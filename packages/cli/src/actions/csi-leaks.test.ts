@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import { DynamicDisk } from "@diskmesh/api/director";
 import { expect } from "chai";
 import { UsageError } from "../output/exit-codes.js";
-import { leaksIn, parseObjects, stagedLeaksIn } from "./csi-leaks.js";
+import { isOfCluster, leaksIn, parseObjects, stagedLeaksIn } from "./csi-leaks.js";
 
 const CREATED = new Date(1_000);
 const nameOf = (digit: string) => `csi-${digit.repeat(32)}`;
-const disk = (digit: string, instanceId = "") =>
-  DynamicDisk.fromPartial({ diskName: nameOf(digit), instanceId, metadata: { csi_name: `pvc-${digit}` } });
+const disk = (digit: string, hostId = "") =>
+  DynamicDisk.fromPartial({ diskName: nameOf(digit), hostId, metadata: { csi_name: `pvc-${digit}` } });
 const volume = (digit: string, driver = "csi.diskmesh") => ({
   kind: "PersistentVolume",
   metadata: { name: `pvc-${digit}` },
@@ -22,25 +22,34 @@ describe("leaks of CSI volumes", () => {
   it("are disks without a volume, attachments without a VolumeAttachment, and volumes without a disk", () => {
     const disks = [
       { ...disk("a"), createdAt: CREATED, neverAttached: true },
-      disk("b", "i-1"),
-      disk("c", "i-1"),
+      disk("b", "h-1"),
+      disk("c", "h-1"),
       disk("d"),
       DynamicDisk.fromPartial({ diskName: "scratch" }),
     ];
     const objects = [volume("b"), attachment("b"), volume("c"), volume("d"), volume("e"), volume("f", "other.csi")];
     expect(leaksIn(disks, objects)).to.deep.equal([
       {
-        ...{ name: nameOf("a"), volume: "pvc-a", instance: "", since: CREATED },
+        ...{ name: nameOf("a"), volume: "pvc-a", node: "", since: CREATED },
         ...{ leak: "no PersistentVolume, never attached", cure: `diskmesh delete ${nameOf("a")}` },
       },
       {
-        ...{ name: nameOf("c"), volume: "pvc-c", instance: "i-1", since: undefined },
+        ...{ name: nameOf("c"), volume: "pvc-c", node: "host/h-1", since: undefined },
         ...{ leak: "no VolumeAttachment", cure: `diskmesh detach ${nameOf("c")}` },
       },
       {
-        ...{ name: nameOf("e"), volume: "pvc-e", instance: "", since: undefined },
+        ...{ name: nameOf("e"), volume: "pvc-e", node: "", since: undefined },
         ...{ leak: "no disk", cure: "kubectl delete persistentvolume pvc-e" },
       },
+    ]);
+  });
+
+  it("are looked for among the disks of the cluster, or of the deployment of its nodes", () => {
+    const ofCluster = DynamicDisk.fromPartial({ metadata: { csi_cluster: "k8s" } });
+    const ofDeployment = DynamicDisk.fromPartial({ deployment: "k8s", metadata: { csi_cluster: "other" } });
+    const foreign = DynamicDisk.fromPartial({ metadata: { csi_cluster: "other" } });
+    expect([ofCluster, ofDeployment, foreign, disk("a")].map((each) => isOfCluster(each, "k8s"))).to.deep.equal([
+      ...[true, true, false, false],
     ]);
   });
 
@@ -55,7 +64,7 @@ describe("leaks of CSI volumes", () => {
       {
         name: "",
         volume: "",
-        instance: "",
+        node: "",
         leak: `no volume, staged at ${lost}`,
         since: undefined,
         cure: `umount ${lost}`,

@@ -12,8 +12,8 @@ export interface Leak {
   readonly name: string;
   /** Name of the volume, as Kubernetes asked for it. */
   readonly volume: string;
-  /** Instance that has the disk; empty for none. */
-  readonly instance: string;
+  /** Node that has the disk: an instance, or `host/ID`; empty for none. */
+  readonly node: string;
   readonly leak: string;
   /** Time of the disk's creation, if it is known. */
   readonly since: Date | undefined;
@@ -66,13 +66,18 @@ export function stagedLeaksIn(mounts: string, objects: readonly KubernetesObject
   const paths = new Set(lost.map(([path]) => path));
   return [...paths].map((path) => {
     const leak = `no volume, staged at ${path}`;
-    return { name: "", volume: "", instance: "", leak, since: undefined, cure: `umount ${path}` };
+    return { name: "", volume: "", node: "", leak, since: undefined, cure: `umount ${path}` };
   });
 }
 
 const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
 
-/** Compares the disks of a cluster's deployment with the objects of Kubernetes. */
+/** Returns whether a driver made the disk whose config names the cluster, or the deployment of its nodes. */
+export function isOfCluster({ deployment, metadata }: DynamicDisk, cluster: string): boolean {
+  return deployment === "" ? metadata?.csi_cluster === cluster : deployment === cluster;
+}
+
+/** Compares the disks of a cluster with the objects of Kubernetes. */
 export function leaksIn(disks: readonly DynamicDisk[], objects: readonly KubernetesObject[]): Leak[] {
   const handles = handlesIn(objects);
   const attached = new Set(
@@ -84,17 +89,18 @@ export function leaksIn(disks: readonly DynamicDisk[], objects: readonly Kuberne
   const ofDriver = disks.filter(({ diskName }) => OF_DRIVER.test(diskName));
   const lost = [...handles].filter(([, handle]) => !ofDriver.some(({ diskName }) => diskName === handle));
   return [
-    ...ofDriver.flatMap(({ diskName: name, instanceId: instance, metadata, createdAt: since, neverAttached }) => {
-      const disk = { name, volume: String(metadata?.csi_name ?? ""), instance, since };
+    ...ofDriver.flatMap(({ diskName: name, instanceId, hostId, metadata, createdAt: since, neverAttached }) => {
+      const node = hostId === "" ? instanceId : `host/${hostId}`;
+      const disk = { name, volume: String(metadata?.csi_name ?? ""), node, since };
       const detach = `diskmesh detach ${name}`;
       if (known.has(name))
-        return instance !== "" && !attached.has(name) ? [{ ...disk, leak: "no VolumeAttachment", cure: detach }] : [];
+        return node !== "" && !attached.has(name) ? [{ ...disk, leak: "no VolumeAttachment", cure: detach }] : [];
       const leak = `no PersistentVolume${neverAttached ? ", never attached" : ""}`;
-      return [{ ...disk, leak, cure: instance === "" ? `diskmesh delete ${name}` : detach }];
+      return [{ ...disk, leak, cure: node === "" ? `diskmesh delete ${name}` : detach }];
     }),
     ...lost.map(([volume, name]) => {
       const cure = `kubectl delete persistentvolume ${volume}`;
-      return { name, volume, instance: "", leak: "no disk", since: undefined, cure };
+      return { name, volume, node: "", leak: "no disk", since: undefined, cure };
     }),
   ];
 }

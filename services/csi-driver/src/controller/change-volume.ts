@@ -8,6 +8,7 @@ import type { SocketCall } from "@diskmesh/rpc";
 import { accessOf } from "../model/capability.js";
 import { OutOfRangeError, sizeFor } from "../model/capacity.js";
 import { limitsFrom } from "../model/limits.js";
+import { nodeIdOf } from "../model/node-id.js";
 import { needFields } from "../model/required-fields.js";
 import { shownVolume } from "../model/shown.js";
 import type { ControllerContext } from "./context.js";
@@ -24,15 +25,17 @@ export async function expandVolume(
   const wantedBytes = sizeFor(capacityRange);
   const isBlock = volumeCapability !== undefined && accessOf(volumeCapability).mount === undefined;
   const capacityBytes = await context.work.run(volumeId, "ControllerExpandVolume", request, call, async () => {
-    const { sizeBytes, instanceId, metadata } = await volumeDisk(context, volumeId);
+    const disk = await volumeDisk(context, volumeId);
+    const { sizeBytes, metadata } = disk;
+    const nodeId = nodeIdOf(disk);
     const { limitBytes = 0 } = capacityRange ?? {};
     if (limitBytes > 0 && sizeBytes > limitBytes)
       throw new OutOfRangeError(`volume ${volumeId} has ${sizeBytes} bytes, above the limit ${limitBytes}`);
     if (sizeBytes >= wantedBytes) return sizeBytes;
     // A node's block device keeps the size that its disk had when it was attached.
-    if (instanceId !== "")
+    if (nodeId !== "")
       throw new InvalidStateError(
-        `${shownVolume(volumeId, metadata)} is attached to node ${instanceId}: it grows when no pod uses it, so scale the ` +
+        `${shownVolume(volumeId, metadata)} is attached to node ${nodeId}: it grows when no pod uses it, so scale the ` +
           "workload to 0",
         {
           reason: "DISK_IN_USE",

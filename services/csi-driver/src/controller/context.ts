@@ -1,10 +1,11 @@
 import type { SharedWork } from "../calls/shared-work.js";
+import type { Place } from "../model/topology.js";
 import type { DirectorDisks } from "./director-disks.js";
 
 export interface ControllerContext {
   readonly disks: Pick<
     DirectorDisks,
-    | "deployment"
+    | "owner"
     | "get"
     | "trouble"
     | "resize"
@@ -17,8 +18,8 @@ export interface ControllerContext {
     | "page"
   >;
   readonly work: SharedWork;
-  /** AZs of volumes without a topology requirement. */
-  readonly azs: readonly string[];
+  /** Places of volumes without a topology requirement. */
+  readonly places: readonly Place[];
   /** 0: no limit. */
   readonly maxVolumesPerNode: number;
 }

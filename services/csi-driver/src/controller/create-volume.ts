@@ -5,6 +5,7 @@ import {
   AlreadyExistsError,
   DomainError,
   InvalidArgumentError,
+  NotFoundError,
   parseName,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
@@ -13,13 +14,12 @@ import { accessOf } from "../model/capability.js";
 import { isInRange, OutOfRangeError, sizeFor } from "../model/capacity.js";
 import { limitsFrom } from "../model/limits.js";
 import { needFields } from "../model/required-fields.js";
-import { azsFor, isAccessible } from "../model/topology.js";
+import { isAccessible, type Place, placesFor } from "../model/topology.js";
 import type { ControllerContext } from "./context.js";
+import { kindParameterOf } from "./kind-parameter.js";
 import { volumeOf } from "./volume.js";
-import { volumeIdOf } from "./volume-id.js";
+import { CLUSTER, type Owner, volumeIdOf } from "./volume-id.js";
 
-/** Parameter of a storage class that names a disk type of the cloud config. */
-export const DISK_TYPE = "diskType";
 /** Parameter of a storage class that says whether a silent node loses the volume; by default the disk type says so. */
 const ON_HOST_SILENCE = "onHostSilence";
 const SILENCE_RULES: ReadonlyMap<string, OnHostSilence> = new Map([
@@ -33,7 +33,8 @@ const KUBERNETES = "csi.storage.k8s.io/";
 interface Wanted {
   readonly volumeId: string;
   readonly name: string;
-  readonly diskType: string;
+  /** A disk type, or a pool of the disks for hosts. */
+  readonly kind: string;
   readonly sizeBytes: number;
   readonly onHostSilence: OnHostSilence;
   /** Facts about the volume for operators, stored with the disk. */
@@ -52,14 +53,14 @@ export async function createVolume(
     throw new InvalidArgumentError("volume_content_source is given: volumes are created empty only");
   limitsFrom(mutableParameters, undefined);
   const wanted = {
-    volumeId: volumeIdOf(context.disks.deployment, name),
+    volumeId: volumeIdOf(context.disks.owner, name),
     name,
-    ...parsedParameters(name, request.parameters),
+    ...parsedParameters(context.disks.owner, name, request.parameters),
     sizeBytes: sizeFor(request.capacityRange),
   };
-  const azs = azsFor(request.accessibilityRequirements, context.azs);
+  const places = placesFor(request.accessibilityRequirements, context.places);
   const disk = await context.work.run(wanted.volumeId, "CreateVolume", request, call, async () =>
-    withLimits(context, await create(context, request, wanted, azs), mutableParameters),
+    withLimits(context, await create(context, request, wanted, places), mutableParameters),
   );
   return { volume: volumeOf(disk) };
 }
@@ -68,23 +69,21 @@ async function create(
   { disks }: ControllerContext,
   request: CreateVolumeRequest,
   wanted: Wanted,
-  azs: readonly string[],
+  places: readonly Place[],
 ): Promise<DynamicDisk> {
   const existing = await disks.get(wanted.volumeId);
   if (existing === undefined) {
-    const made = await createInOneOf(azs, (az) => disks.create({ ...wanted, az }));
+    const made = await createInOneOf(places, (place) => disks.create({ ...wanted, ...place }));
     if (isInRange(made.sizeBytes, request.capacityRange)) return made;
     // A pool may make disks of certain sizes only.
     await disks.delete(wanted.volumeId);
-    throw new OutOfRangeError(
-      `${wanted.diskType} has no disk in the range: the smallest one has ${made.sizeBytes} bytes`,
-    );
+    throw new OutOfRangeError(`${wanted.kind} has no disk in the range: the smallest one has ${made.sizeBytes} bytes`);
   }
-  refuseContradiction(existing, request, wanted);
+  refuseContradiction(disks.owner, existing, request, wanted);
   const { az, sizeBytes, diskCid, metadata } = existing;
   // The metadata is the last thing that a creation sets.
   if (diskCid !== "" && metadata?.csi_name === wanted.name) return existing;
-  return disks.create({ ...wanted, az, sizeBytes });
+  return disks.create({ ...wanted, az, hostId: "", sizeBytes });
 }
 
 /** Sets the limits of a new volume. A volume with other limits was created with other parameters. */
@@ -101,13 +100,13 @@ async function withLimits(
 
 /** Creates the disk in the first AZ that has room for it. */
 async function createInOneOf(
-  azs: readonly string[],
-  create: (az: string) => Promise<DynamicDisk>,
+  places: readonly Place[],
+  create: (place: Place) => Promise<DynamicDisk>,
 ): Promise<DynamicDisk> {
   let noRoom: unknown;
-  for (const az of azs)
+  for (const place of places)
     try {
-      return await create(az);
+      return await createNear(place, create);
     } catch (error) {
       if (!(error instanceof ResourceExhaustedError)) throw translated(error);
       noRoom = error;
@@ -115,32 +114,43 @@ async function createInOneOf(
   throw noRoom;
 }
 
-function parsedParameters(name: string, parameters: Readonly<Record<string, string>>) {
-  const { [DISK_TYPE]: diskType = "", ...others } = parameters;
+/** Creates the disk near the place's host, which the orchestrator may know longer than the disk-registry. */
+async function createNear(place: Place, create: (place: Place) => Promise<DynamicDisk>): Promise<DynamicDisk> {
+  try {
+    return await create(place);
+  } catch (error) {
+    if (!(error instanceof NotFoundError) || place.hostId === "") throw error;
+    return create({ ...place, hostId: "" });
+  }
+}
+
+function parsedParameters(owner: Owner, name: string, parameters: Readonly<Record<string, string>>) {
+  const { key, byDefault, meaning } = kindParameterOf(owner);
+  const { [key]: kind = byDefault, ...others } = parameters;
   const { [ON_HOST_SILENCE]: rule = "", ...rest } = others;
   const unknown = Object.keys(rest).find((key) => !key.startsWith(KUBERNETES));
   if (unknown !== undefined)
     throw new InvalidArgumentError(
-      `parameter ${JSON.stringify(unknown)} is unknown: there are ${DISK_TYPE} and ${ON_HOST_SILENCE}`,
+      `parameter ${JSON.stringify(unknown)} is unknown: there are ${key} and ${ON_HOST_SILENCE}`,
     );
   const onHostSilence = SILENCE_RULES.get(rule);
   if (onHostSilence === undefined)
     throw new InvalidArgumentError(`parameter ${ON_HOST_SILENCE} is ${JSON.stringify(rule)}: give keep or fence`);
-  if (diskType === "")
-    throw new InvalidArgumentError(`parameter ${DISK_TYPE} is missing: name a disk type of the cloud config`);
-  const metadata = { ...others, csi_name: name };
-  return { diskType: parseName(`parameters[${DISK_TYPE}]`, diskType), onHostSilence, metadata };
+  if (kind === "") throw new InvalidArgumentError(`parameter ${key} is missing: name ${meaning}`);
+  const metadata = { ...others, ...("cluster" in owner && { [CLUSTER]: owner.cluster }), csi_name: name };
+  return { kind: parseName(`parameters[${key}]`, kind), onHostSilence, metadata };
 }
 
-function refuseContradiction(disk: DynamicDisk, request: CreateVolumeRequest, wanted: Wanted): void {
-  const { name, diskType, metadata } = wanted;
+function refuseContradiction(owner: Owner, disk: DynamicDisk, request: CreateVolumeRequest, wanted: Wanted): void {
+  const { name, kind, metadata } = wanted;
   const differs = (what: string): never => {
     throw new AlreadyExistsError(`volume ${JSON.stringify(name)} exists with ${what}`);
   };
   if (!isInRange(disk.sizeBytes, request.capacityRange)) differs(`${disk.sizeBytes} bytes`);
-  if (disk.diskPoolName !== diskType) differs(`${DISK_TYPE} ${disk.diskPoolName}`);
-  const [was = "", wants = ""] = [disk.metadata?.[ON_HOST_SILENCE], metadata[ON_HOST_SILENCE]];
-  if (disk.metadata?.csi_name === name && was !== wants) differs(`${ON_HOST_SILENCE} ${JSON.stringify(was)}`);
+  const was = disk.diskPoolName || disk.pool;
+  if (was !== kind) differs(`${kindParameterOf(owner).key} ${was}`);
+  const [rule = "", wants = ""] = [disk.metadata?.[ON_HOST_SILENCE], metadata[ON_HOST_SILENCE]];
+  if (disk.metadata?.csi_name === name && rule !== wants) differs(`${ON_HOST_SILENCE} ${JSON.stringify(rule)}`);
   if (!isAccessible(disk.az, request.accessibilityRequirements)) differs(`AZ ${disk.az}`);
 }
 

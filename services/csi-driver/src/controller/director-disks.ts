@@ -1,10 +1,13 @@
 import type { DynamicDisk, DynamicDiskServiceDefinition, GetCapacityResponse, Task } from "@diskmesh/api/director";
-import type { OnHostSilence, Trouble } from "@diskmesh/api/registry";
+import { ExportKind, type OnHostSilence, type Trouble } from "@diskmesh/api/registry";
 import { NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { type Client, errorOfMessage } from "@diskmesh/rpc";
 import { Slots } from "@diskmesh/service";
 import { csiError } from "../calls/errors.js";
 import type { Limits } from "../model/limits.js";
+import type { Node } from "../model/node-id.js";
+import type { Place } from "../model/topology.js";
+import type { Owner } from "./volume-id.js";
 
 type Disks = Client<typeof DynamicDiskServiceDefinition>;
 
@@ -12,16 +15,16 @@ type Disks = Client<typeof DynamicDiskServiceDefinition>;
 const MAX_CALLS = 200;
 const MAX_TROUBLE_CALLS = 20;
 
-interface Wanted {
+interface Wanted extends Place {
   readonly volumeId: string;
-  readonly az: string;
-  readonly diskType: string;
+  /** A disk type, or a pool of the disks for hosts. */
+  readonly kind: string;
   readonly sizeBytes: number;
   readonly onHostSilence: OnHostSilence;
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** The disks of one deployment in the director. Methods that change a disk resolve when the director's task has succeeded. */
+/** The disks of one orchestrator in the director. Methods that change a disk resolve when the director's task has succeeded. */
 export class DirectorDisks {
   readonly #slots = new Slots(MAX_CALLS);
   /** Own slots, because the question why calls are stuck must not wait for them. */
@@ -29,7 +32,7 @@ export class DirectorDisks {
 
   constructor(
     private readonly client: Omit<Disks, "close">,
-    readonly deployment: string,
+    readonly owner: Owner,
   ) {}
 
   async get(diskName: string): Promise<DynamicDisk | undefined> {
@@ -47,13 +50,17 @@ export class DirectorDisks {
     return (await this.#call(() => this.client.getDisk(request), this.#troubleSlots)).trouble;
   }
 
-  async create({ volumeId, diskType, ...wanted }: Wanted): Promise<DynamicDisk> {
-    const request = { ...wanted, diskName: volumeId, diskPoolName: diskType, deployment: this.deployment, wait: true };
-    return this.#changed(() => this.client.createDisk(request));
+  async create({ volumeId, kind, az, hostId, ...wanted }: Wanted): Promise<DynamicDisk> {
+    const { owner } = this;
+    const place =
+      "deployment" in owner
+        ? { deployment: owner.deployment, az, diskPoolName: kind }
+        : { ...(hostId === "" ? { az } : { hostId }), pool: kind, exportKind: ExportKind.DEVICE };
+    return this.#changed(() => this.client.createDisk({ ...wanted, ...place, diskName: volumeId, wait: true }));
   }
 
-  async attach(diskName: string, instanceId: string, readOnly: boolean): Promise<DynamicDisk> {
-    return this.#changed(() => this.client.attachDisk({ diskName, instanceId, readOnly, wait: true }));
+  async attach(diskName: string, node: Node, readOnly: boolean): Promise<DynamicDisk> {
+    return this.#changed(() => this.client.attachDisk({ diskName, ...node, readOnly, wait: true }));
   }
 
   async resize(diskName: string, sizeBytes: number): Promise<DynamicDisk> {
@@ -64,8 +71,9 @@ export class DirectorDisks {
     return this.#changed(() => this.client.setDiskLimits({ diskName, limits, wait: true }));
   }
 
-  async capacity(az: string, diskType: string): Promise<GetCapacityResponse> {
-    return this.#call(() => this.client.getCapacity({ az, diskPoolName: diskType }));
+  async capacity(az: string, kind: string): Promise<GetCapacityResponse> {
+    const of = "deployment" in this.owner ? { diskPoolName: kind } : { pool: kind };
+    return this.#call(() => this.client.getCapacity({ az, ...of }));
   }
 
   /** Detaches the disk unless another attachment replaced this one. */
@@ -77,14 +85,18 @@ export class DirectorDisks {
     await this.#ended(() => this.client.deleteDisk({ diskName, wait: true }));
   }
 
-  /** Returns one page of the deployment's disks, ordered by name; with an instance, of the disks that it has. */
+  /**
+   * Returns one page of the deployment's disks, ordered by name; with a node, of the disks that it has. Without a
+   * deployment the page has the disks of others, too.
+   */
   async page(
     pageSize: number,
     pageToken: string,
-    instanceId = "",
+    node: Node = { instanceId: "", hostId: "" },
   ): Promise<{ disks: DynamicDisk[]; nextPageToken: string }> {
-    const { deployment } = this;
-    return this.#call(() => this.client.listDisks({ deployment, instanceId, pageSize, pageToken }));
+    const { owner } = this;
+    const deployment = "deployment" in owner ? owner.deployment : "";
+    return this.#call(() => this.client.listDisks({ deployment, ...node, pageSize, pageToken }));
   }
 
   async #changed(

@@ -2,9 +2,10 @@ import type { ListVolumesRequest, ListVolumesResponse, ListVolumesResponse_Entry
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { AbortedError, InvalidArgumentError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
+import { type Node, nodeIdOf } from "../model/node-id.js";
 import type { ControllerContext } from "./context.js";
 import { volumeOf } from "./volume.js";
-import { isVolumeId } from "./volume-id.js";
+import { CLUSTER, isVolumeId } from "./volume-id.js";
 
 /** The director's maximum. */
 const PAGE_SIZE = 1_000;
@@ -20,25 +21,25 @@ export async function listVolumes(
   do {
     const leftover = maxEntries === 0 ? PAGE_SIZE : maxEntries - entries.length;
     const { disks, nextPageToken } = await page(context, Math.min(leftover, PAGE_SIZE), token);
-    entries.push(...disks.filter(isVolume).map(entryOf));
+    entries.push(...disks.filter((disk) => isVolume(context, disk)).map(entryOf));
     token = nextPageToken;
   } while (token !== "" && (maxEntries === 0 || entries.length < maxEntries));
   return { entries, nextToken: token };
 }
 
 /** Returns the number of volumes that a node has. */
-export async function volumesOn(context: ControllerContext, nodeId: string): Promise<number> {
-  return (await allDisks(context, nodeId)).length;
+export async function volumesOn(context: ControllerContext, node: Node): Promise<number> {
+  return (await allDisks(context, node)).length;
 }
 
 /** Returns the disks of all volumes. */
 export async function allVolumes(context: ControllerContext): Promise<DynamicDisk[]> {
-  return (await allDisks(context)).filter(isVolume);
+  return (await allDisks(context)).filter((disk) => isVolume(context, disk));
 }
 
-function allDisks({ disks }: ControllerContext, nodeId = ""): Promise<DynamicDisk[]> {
+function allDisks({ disks }: ControllerContext, node?: Node): Promise<DynamicDisk[]> {
   return allPages(async (token) => {
-    const { disks: items, nextPageToken } = await disks.page(PAGE_SIZE, token, nodeId);
+    const { disks: items, nextPageToken } = await disks.page(PAGE_SIZE, token, node);
     return { items, nextPageToken };
   });
 }
@@ -54,10 +55,12 @@ async function page({ disks }: ControllerContext, pageSize: number, token: strin
   }
 }
 
-/** Returns true for a complete disk that the driver made. */
-const isVolume = ({ diskName, diskCid }: DynamicDisk): boolean => diskCid !== "" && isVolumeId(diskName);
+/** Returns true for a complete disk that a driver of this deployment or cluster made. */
+function isVolume({ disks: { owner } }: ControllerContext, { diskName, diskCid, metadata }: DynamicDisk): boolean {
+  return diskCid !== "" && isVolumeId(diskName) && ("deployment" in owner || metadata?.[CLUSTER] === owner.cluster);
+}
 
 function entryOf(disk: DynamicDisk): ListVolumesResponse_Entry {
-  const publishedNodeIds = disk.instanceId === "" ? [] : [disk.instanceId];
+  const publishedNodeIds = [nodeIdOf(disk)].filter((nodeId) => nodeId !== "");
   return { volume: volumeOf(disk), status: { publishedNodeIds } };
 }

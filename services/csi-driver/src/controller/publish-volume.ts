@@ -4,16 +4,11 @@ import type {
   ControllerUnpublishVolumeRequest,
 } from "@diskmesh/api/csi";
 import type { DynamicDisk } from "@diskmesh/api/director";
-import {
-  AlreadyExistsError,
-  InvalidStateError,
-  NotFoundError,
-  parseId,
-  ResourceExhaustedError,
-} from "@diskmesh/domain";
+import { AlreadyExistsError, InvalidStateError, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
 import { slotsOfEach } from "@diskmesh/service";
 import { accessOf } from "../model/capability.js";
+import { type Node, nodeIdOf, parseNodeId } from "../model/node-id.js";
 import { ATTACHMENT_ID, DISK_CID, IS_FIRST_ATTACHMENT } from "../model/publish-context.js";
 import { needFields } from "../model/required-fields.js";
 import { shownVolume } from "../model/shown.js";
@@ -46,26 +41,27 @@ async function publish(
 ): Promise<Record<string, string>> {
   const { disks, maxVolumesPerNode } = context;
   const disk = await volumeDisk(context, volumeId);
-  refuseUnknownNode(nodeId);
-  if (disk.instanceId !== "" && disk.instanceId !== nodeId)
+  const node = nodeOf(nodeId);
+  const [wanted, present] = [nodeIdOf(node), nodeIdOf(disk)];
+  if (present !== "" && present !== wanted)
     throw new InvalidStateError(
-      `${shownVolume(volumeId, disk.metadata)} is attached to node ${disk.instanceId}: delete the pod that uses it there, ` +
+      `${shownVolume(volumeId, disk.metadata)} is attached to node ${present}: delete the pod that uses it there, ` +
         "and taint the node as out of service if it is lost",
       {
         reason: "DISK_IN_USE",
-        about: { volume_id: volumeId, node_id: disk.instanceId },
+        about: { volume_id: volumeId, node_id: present },
       },
     );
-  if (disk.instanceId === nodeId && disk.readOnly !== isReadOnly)
+  if (present === wanted && disk.readOnly !== isReadOnly)
     throw new AlreadyExistsError(
       `${shownVolume(volumeId, disk.metadata)} is attached to node ${nodeId} ${disk.readOnly ? "for reading" : "for writing"}: ` +
         "delete the pods that use it there",
     );
-  const attach = () => disks.attach(volumeId, nodeId, isReadOnly);
-  const isNew = disk.instanceId === "" && maxVolumesPerNode > 0;
+  const attach = () => disks.attach(volumeId, node, isReadOnly);
+  const isNew = present === "" && maxVolumesPerNode > 0;
   const attached = isNew
-    ? await oneForEachNode(nodeId).run(async () => {
-        await refuseAboveLimit(context, nodeId);
+    ? await oneForEachNode(wanted).run(async () => {
+        await refuseAboveLimit(context, node);
         return attach();
       })
     : await attach();
@@ -76,20 +72,21 @@ function publishContextOf({ diskCid, attachmentId, firstAttachment }: DynamicDis
   return { [DISK_CID]: diskCid, [ATTACHMENT_ID]: attachmentId, [IS_FIRST_ATTACHMENT]: `${firstAttachment}` };
 }
 
-async function refuseAboveLimit(context: ControllerContext, nodeId: string): Promise<void> {
+async function refuseAboveLimit(context: ControllerContext, node: Node): Promise<void> {
   const { maxVolumesPerNode } = context;
-  const count = await volumesOn(context, nodeId);
+  const count = await volumesOn(context, node);
   if (count < maxVolumesPerNode) return;
+  const nodeId = nodeIdOf(node);
   throw new ResourceExhaustedError(
     `node ${nodeId} has ${count} volumes: maxVolumesPerNode of the driver's config allows ${maxVolumesPerNode}`,
     { about: { node_id: nodeId } },
   );
 }
 
-/** Throws NotFoundError for an ID that no instance can have. The director finds other unknown nodes. */
-function refuseUnknownNode(nodeId: string): void {
+/** Throws NotFoundError for an ID that no node can have. The director finds other unknown nodes. */
+function nodeOf(nodeId: string): Node {
   try {
-    parseId("node_id", nodeId);
+    return parseNodeId(nodeId);
   } catch (error) {
     throw new NotFoundError(`node ${JSON.stringify(nodeId)} does not exist`, { cause: error });
   }
@@ -104,11 +101,19 @@ export async function unpublishVolume(
   const { volumeId, nodeId } = request;
   needFields({ volume_id: volumeId });
   await context.work.run(volumeId, "ControllerUnpublishVolume", request, call, async () => {
-    const { instanceId = "", attachmentId = "" } = (await findDisk(context, volumeId)) ?? {};
-    if (instanceId === "" || (nodeId !== "" && nodeId !== instanceId)) return;
-    await context.disks.detach(volumeId, attachmentId).catch(unlessNotFound);
+    const disk = await findDisk(context, volumeId);
+    if (disk === undefined || nodeIdOf(disk) === "" || (nodeId !== "" && !isOn(disk, nodeId))) return;
+    await context.disks.detach(volumeId, disk.attachmentId).catch(unlessNotFound);
   });
   return {};
+}
+
+function isOn(disk: DynamicDisk, nodeId: string): boolean {
+  try {
+    return nodeIdOf(parseNodeId(nodeId)) === nodeIdOf(disk);
+  } catch {
+    return false;
+  }
 }
 
 export async function deleteVolume(

@@ -14,7 +14,7 @@ import {
 import type { SocketCall } from "@diskmesh/rpc";
 import { slotsOfEach } from "@diskmesh/service";
 import type { ControllerContext } from "../controller/context.js";
-import { createVolume, DISK_TYPE } from "../controller/create-volume.js";
+import { createVolume } from "../controller/create-volume.js";
 import { allVolumes } from "../controller/list-volumes.js";
 import { publishVolume as attach, deleteVolume, unpublishVolume as detach } from "../controller/publish-volume.js";
 import { volumeDisk } from "../controller/volume-disk.js";
@@ -40,8 +40,8 @@ export interface DockerContext {
   readonly node: NodeContext;
   /** Folder in which volumes are mounted, without symbolic links. */
   readonly folder: string;
-  /** Disk type of volumes without the option `diskType`. */
-  readonly diskType: string;
+  /** Kind of volumes without the option for it. */
+  readonly parameters: Readonly<Record<string, string>>;
 }
 
 interface DockerVolume {
@@ -63,7 +63,7 @@ export class DockerVolumes {
     const { size, ...parameters } = options;
     const request = CreateVolumeRequest.fromPartial({
       name,
-      parameters: { [DISK_TYPE]: this.context.diskType, ...parameters },
+      parameters: { ...this.context.parameters, ...parameters },
       capacityRange: { requiredBytes: requiredBytesOf(size) },
       volumeCapabilities: [CAPABILITY],
     });
@@ -110,7 +110,7 @@ export class DockerVolumes {
   async #mount(volumeId: string, user: string): Promise<string> {
     const { controller, node } = this.context;
     const { stagingTargetPath, users, targetPath } = this.#pathsOf(volumeId, user);
-    const wanted = { volumeId, nodeId: node.instanceId, stagingTargetPath, targetPath, volumeCapability: CAPABILITY };
+    const wanted = { volumeId, nodeId: node.nodeId, stagingTargetPath, targetPath, volumeCapability: CAPABILITY };
     const published = ControllerPublishVolumeRequest.fromPartial(wanted);
     const { publishContext = {} } = await attach(controller, published, newCall());
     for (const folder of [stagingTargetPath, users]) await mkdir(folder, { recursive: true });
@@ -123,7 +123,7 @@ export class DockerVolumes {
   async #unmount(volumeId: string, user: string): Promise<void> {
     const { controller, node } = this.context;
     const { stagingTargetPath, users, targetPath } = this.#pathsOf(volumeId, user);
-    const given = { volumeId, nodeId: node.instanceId, stagingTargetPath, targetPath };
+    const given = { volumeId, nodeId: node.nodeId, stagingTargetPath, targetPath };
     await unpublishVolume(node, NodeUnpublishVolumeRequest.fromPartial(given), newCall());
     if ((await allMounts()).some(({ path }) => path.startsWith(`${users}/`))) return;
     await unstageVolume(node, NodeUnstageVolumeRequest.fromPartial(given), newCall());
@@ -137,7 +137,7 @@ export class DockerVolumes {
   }
 
   #idOf(name: string): string {
-    return volumeIdOf(this.context.controller.disks.deployment, name);
+    return volumeIdOf(this.context.controller.disks.owner, name);
   }
 
   #pathsOf(volumeId: string, user: string) {

@@ -4,8 +4,9 @@ import { accessOf, problemOf } from "./capability.js";
 import { isInRange, OutOfRangeError, sizeFor } from "./capacity.js";
 import { limitsFrom } from "./limits.js";
 import { mountedAt, parseMountInfo } from "./mount-info.js";
+import { nodeIdOf, parseNodeId } from "./node-id.js";
 import { shownPath, shownVolume } from "./shown.js";
-import { azsFor, isAccessible } from "./topology.js";
+import { isAccessible, placesFor, topologyOf } from "./topology.js";
 
 const range = (requiredBytes: number, limitBytes = 0) => ({ requiredBytes, limitBytes });
 const zones = (...azs: string[]) => azs.map((az) => ({ segments: { "csi.diskmesh/az": az } }));
@@ -36,9 +37,21 @@ describe("the capacity of a volume", () => {
 describe("the topology of a volume", () => {
   it("is tried in the order of preference, or in that of the config without a requirement", () => {
     const requirement = { requisite: zones("a", "b", "c"), preferred: zones("c", "b") };
-    expect(azsFor(requirement, ["z"])).to.deep.equal(["c", "b", "a"]);
-    expect(azsFor(undefined, ["y", "z"])).to.deep.equal(["y", "z"]);
-    expect(() => azsFor({ requisite: [{ segments: { rack: "r" } }], preferred: [] }, [])).to.throw("segments rack");
+    const defaults = ["y", "z"].map((az) => ({ az, hostId: "" }));
+    expect(placesFor(requirement, defaults).map(({ az }) => az)).to.deep.equal(["c", "b", "a"]);
+    expect(placesFor(undefined, defaults)).to.deep.equal(defaults);
+    expect(() => placesFor({ requisite: [{ segments: { rack: "r" } }], preferred: [] }, [])).to.throw("segments rack");
+  });
+
+  it("of hosts is that of the first preferred host in each AZ, and a volume is accessible in its whole AZ", () => {
+    const [h1, h2, h3] = [topologyOf("a", "h1"), topologyOf("a", "h2"), topologyOf("b", "h3")];
+    const requirement = { requisite: [h1, h3, h2], preferred: [h2, h1] };
+    expect(placesFor(requirement, [])).to.deep.equal([
+      { az: "a", hostId: "h2" },
+      { az: "b", hostId: "h3" },
+    ]);
+    expect(isAccessible("a", { requisite: [h1], preferred: [] })).to.equal(true);
+    expect(topologyOf("a")).to.deep.equal({ segments: { "csi.diskmesh/az": "a" } });
   });
 
   it("of an existing volume must be a requisite one", () => {
@@ -46,6 +59,23 @@ describe("the topology of a volume", () => {
     expect(isAccessible("b", { requisite: zones("a"), preferred: [] })).to.equal(false);
     expect(isAccessible("b", undefined)).to.equal(true);
   });
+});
+
+describe("the ID of a node", () => {
+  for (const [given, instanceId, hostId, id] of [
+    ["i-1", "i-1", "", "i-1"],
+    ["instance/i-1", "i-1", "", "i-1"],
+    ["host/h1", "", "h1", "host/h1"],
+  ] as const)
+    it(`${given} -> ${hostId === "" ? `instance ${instanceId}` : `host ${hostId}`}`, () => {
+      expect(parseNodeId(given)).to.deep.equal({ instanceId, hostId });
+      expect(nodeIdOf(parseNodeId(given))).to.equal(id);
+    });
+
+  for (const wrong of ["", "host/", "instance/", "host/a/b", "other/h1", "host/..", "instance/host/h1", "h 1"])
+    it(`${JSON.stringify(wrong)} -> is refused`, () => {
+      expect(() => parseNodeId(wrong)).to.throw(InvalidArgumentError, "node_id");
+    });
 });
 
 describe("a capability", () => {

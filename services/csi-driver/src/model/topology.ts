@@ -4,6 +4,8 @@ import { InvalidArgumentError } from "@diskmesh/domain";
 export const DRIVER_NAME = "csi.diskmesh";
 /** Key of the topology segment that holds the AZ. */
 const AZ_KEY = `${DRIVER_NAME}/az`;
+/** Key of the segment that holds the host, where nodes are hosts. No volume has it: its pods may run on any host of its AZ. */
+const HOST_KEY = `${DRIVER_NAME}/host`;
 
 interface Topology {
   readonly segments: Readonly<Record<string, string>>;
@@ -14,12 +16,27 @@ export interface Requirement {
   readonly preferred: readonly Topology[];
 }
 
-export const topologyOf = (az: string): Topology => ({ segments: { [AZ_KEY]: az } });
+/** A place for the bytes of a volume. */
+export interface Place {
+  readonly az: string;
+  /** Host of the AZ that is preferred; empty for none. */
+  readonly hostId: string;
+}
 
-/** Returns the AZs in which a volume may be created, in order of preference. */
-export function azsFor(requirement: Requirement | undefined, defaults: readonly string[]): readonly string[] {
+export const topologyOf = (az: string, hostId = ""): Topology => ({
+  segments: { [AZ_KEY]: az, ...(hostId !== "" && { [HOST_KEY]: hostId }) },
+});
+
+/** Returns the places in which a volume may be created, in order of preference: each AZ once, with its first host. */
+export function placesFor(requirement: Requirement | undefined, defaults: readonly Place[]): readonly Place[] {
   const required = requirement ? [...requirement.preferred, ...requirement.requisite] : [];
-  return required.length === 0 ? defaults : [...new Set(required.map(azOf))];
+  if (required.length === 0) return defaults;
+  const places = new Map<string, Place>();
+  for (const topology of required) {
+    const az = azOf(topology);
+    if (!places.has(az)) places.set(az, { az, hostId: topology.segments[HOST_KEY] ?? "" });
+  }
+  return [...places.values()];
 }
 
 /** Returns true when the requirement allows the AZ of an existing volume. */

@@ -1,11 +1,13 @@
 import type { SharedWork } from "../calls/shared-work.js";
+import type { Place } from "../model/topology.js";
 import type { DeviceUses } from "./device-uses.js";
 
 export interface NodeContext {
-  readonly instanceId: string;
-  readonly az: string;
-  /** Folder in which the agent of this node links disks by their CID. */
-  readonly dynamicDisksFolder: string;
+  /** This node's ID for the orchestrator. */
+  readonly nodeId: string;
+  readonly place: Place;
+  /** Returns the path at which the agent of this node links to a disk's device. */
+  readonly linkTo: (diskCid: string) => string;
   /** Folders below which the driver mounts and unmounts. */
   readonly mountFolders: readonly string[];
   /** 0: no limit. */

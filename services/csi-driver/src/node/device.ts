@@ -1,8 +1,8 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, readFile, realpath, stat } from "node:fs/promises";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { NodeContext } from "./context.js";
 import { runProgram } from "./run-program.js";
 
 /** A block device of this node. */
@@ -20,10 +20,13 @@ const LINK_INTERVAL_MS = 50;
  * Returns the block device of a disk, to which the agent of this node links. Throws UnavailableError when there is no
  * link in time, and InvalidStateError when the agent can only offer a socket.
  */
-export async function deviceOf(dynamicDisksFolder: string, diskCid: string | undefined): Promise<NodeDevice> {
+export async function deviceOf(
+  { linkTo }: Pick<NodeContext, "linkTo">,
+  diskCid: string | undefined,
+): Promise<NodeDevice> {
   if (diskCid === undefined || !/^[^/\0]+$/.test(diskCid) || /^\.\.?$/.test(diskCid))
     throw new InvalidArgumentError("publish_context has no CID of a disk: publish the volume to this node first");
-  const link = join(dynamicDisksFolder, diskCid);
+  const link = linkTo(diskCid);
   const path = await linked(link);
   const found = await stat(path);
   if (found.isBlockDevice()) return { path, number: deviceNumber(found.rdev) };

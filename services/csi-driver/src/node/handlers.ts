@@ -15,13 +15,13 @@ const CAPABILITIES = [
 ].map((type) => ({ type: { $case: "rpc" as const, value: { type } } }));
 
 export function nodeHandlers(context: NodeContext): SocketHandlers<typeof NodeDefinition> {
-  const { instanceId, az, maxVolumesPerNode } = context;
+  const { nodeId, place, maxVolumesPerNode } = context;
   return {
     nodeGetCapabilities: async () => ({ capabilities: CAPABILITIES }),
     nodeGetInfo: async () => ({
-      nodeId: instanceId,
+      nodeId,
       maxVolumesPerNode,
-      accessibleTopology: topologyOf(az),
+      accessibleTopology: topologyOf(place.az, place.hostId),
     }),
     nodeStageVolume: (request, call) => stageVolume(context, request, call),
     nodeUnstageVolume: (request, call) => unstageVolume(context, request, call),

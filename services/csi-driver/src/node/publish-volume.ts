@@ -27,7 +27,7 @@ export async function publishVolume(
   if (stagingTargetPath === "") throw new InvalidStateError("staging_target_path is missing: stage the volume first");
   needPath("staging_target_path", stagingTargetPath, context.mountFolders);
   await context.work.run(volumeId, "NodePublishVolume", request, call, async () => {
-    const deviceOfDisk = () => deviceOf(context.dynamicDisksFolder, publishContext[DISK_CID]);
+    const deviceOfDisk = () => deviceOf(context, publishContext[DISK_CID]);
     if (access.mount === undefined) await publishDevice(await deviceOfDisk(), targetPath, access);
     else await publishMount(context, request, access, deviceOfDisk);
   });

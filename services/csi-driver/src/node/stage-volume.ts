@@ -27,7 +27,7 @@ export async function stageVolume(
   needPath("staging_target_path", stagingTargetPath, context.mountFolders);
   const { mount } = accessOf(volumeCapability);
   await context.work.run(volumeId, "NodeStageVolume", request, call, async () => {
-    const device = await deviceOf(context.dynamicDisksFolder, publishContext[DISK_CID]);
+    const device = await deviceOf(context, publishContext[DISK_CID]);
     if (mount !== undefined) await stage(context, device, request, mount);
     else await recordUse(context, request);
   });

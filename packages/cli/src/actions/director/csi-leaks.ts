@@ -3,22 +3,22 @@ import { messageOf } from "@diskmesh/domain";
 import { EndedWith, EXIT_CODES, UsageError } from "../../output/exit-codes.js";
 import { type Columns, timeText } from "../../output/output.js";
 import { type Action, textOption } from "../action.js";
-import { type Leak, leaksIn, parseObjects, stagedLeaksIn } from "../csi-leaks.js";
+import { isOfCluster, type Leak, leaksIn, parseObjects, stagedLeaksIn } from "../csi-leaks.js";
 import { dynamicDisks } from "../disk-names.js";
 
 const COLUMNS: Columns<Leak> = {
   name: ({ name }) => name,
   volume: ({ volume }) => volume,
-  instance: ({ instance }) => instance,
+  node: ({ node }) => node,
   since: ({ since }) => (since === undefined ? "" : timeText(since)),
   leak: ({ leak }) => leak,
   command: ({ cure }) => cure,
 };
 
 export const csiLeaks: Action = {
-  usage: "csi-leaks <deployment> <file>",
+  usage: "csi-leaks <cluster> <file>",
   summary:
-    "compare a Kubernetes cluster's volumes with the disks of its deployment; the file is what kubectl get persistentvolumes,volumeattachments -o json prints",
+    "compare a Kubernetes cluster's volumes with its disks; the cluster is the `cluster` or `deployment` of its CSI driver's config, the file what kubectl get persistentvolumes,volumeattachments -o json prints",
   options: [
     [
       "--mounts <file>",
@@ -26,11 +26,12 @@ export const csiLeaks: Action = {
     ],
   ],
   example: "diskmesh csi-leaks kubernetes volumes.json",
-  run: async ({ mesh, output, args: [deployment = "", file = ""], options }) => {
+  run: async ({ mesh, output, args: [cluster = "", file = ""], options }) => {
     const objects = parseObjects(await textOf(file));
     const mounts = textOption(options, "mounts");
     const staged = mounts === "" ? [] : stagedLeaksIn(await textOf(mounts), objects);
-    const leaks = [...leaksIn(await dynamicDisks(mesh, deployment), objects), ...staged];
+    const disks = (await dynamicDisks(mesh)).filter((disk) => isOfCluster(disk, cluster));
+    const leaks = [...leaksIn(disks, objects), ...staged];
     output.list(COLUMNS, leaks, "no leaks");
     if (leaks.length > 0) throw new EndedWith(EXIT_CODES.failed);
   },
