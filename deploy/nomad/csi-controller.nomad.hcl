@@ -31,7 +31,7 @@ job "csi-diskmesh-controller" {
           controller:
             director: { address: ["director-1.example.com:7010", "director-2.example.com:7010"] }
             tls: { caFile: /etc/diskmesh/ca.pem, certFile: /etc/diskmesh/csi.pem, keyFile: /etc/diskmesh/csi-key.pem }
-            deployment: nomad
+            cluster: nomad
             azs: [z1, z2]
         END
       }

@@ -3,7 +3,7 @@ job "csi-diskmesh-node" {
   type = "system"
 
   constraint {
-    attribute = "${meta.diskmesh_instance}"
+    attribute = "${meta.diskmesh_host}"
     operator  = "is_set"
   }
 
@@ -36,9 +36,9 @@ job "csi-diskmesh-node" {
         data        = <<-END
           maxVolumesPerNode: 64
           node:
-            instanceId: {{ env "meta.diskmesh_instance" }}
+            hostId: {{ env "meta.diskmesh_host" }}
             az: {{ env "meta.diskmesh_az" }}
-            dynamicDisksFolder: /var/lib/diskmesh/agent/data/dynamic_disks
+            exportsFolder: /var/lib/diskmesh/agent/exports
             mountFolders: [/csi]
         END
       }

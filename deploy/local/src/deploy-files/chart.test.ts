@@ -73,9 +73,9 @@ describe("the Helm chart", () => {
 
     it("has a config that the controller of the CSI driver accepts", () => {
       const { controller, ...config } = parse(readChart("config/csi-controller.yaml"));
-      const { deployment, maxVolumesPerNode } = parse(readChart("values.yaml")).csi;
-      const all = { ...config, maxVolumesPerNode, controller: { ...controller, deployment, azs: ["z1"] } };
-      const folder = secrets.mounted(`csi-${deployment}`, "csi-driver.yaml", JSON.stringify(all));
+      const { cluster, maxVolumesPerNode } = parse(readChart("values.yaml")).csi;
+      const all = { ...config, maxVolumesPerNode, controller: { ...controller, cluster, azs: ["z1"] } };
+      const folder = secrets.mounted(`csi-${cluster}`, "csi-driver.yaml", JSON.stringify(all));
       expect(checkConfig("csi-driver", join(folder, "csi-driver.yaml"))).to.match(/^0 /);
     });
 

@@ -17,6 +17,7 @@ const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   "the whole mesh and the CSI driver": ["--set", AZS, "--set", "podMonitor.enabled=true"],
   "agents without privileges": ["--set", "csi.enabled=false,agents.blockDevices=false"],
   "agents with block devices": ["--set", "csi.enabled=false"],
+  "nodes that are instances": ["--set", `${AZS},csi.deployment=kubernetes`],
   "the CSI driver alone": ["--set", `${AZS},controlPlane.enabled=false,agents.enabled=false`],
   "other networks, an HTTPS API, stemcells": [
     ...["--set", `${AZS},stemcellsClaim=stemcells,imagePullSecrets[0].name=registry,controlPlane.init=true`],
@@ -174,6 +175,31 @@ describe("the rendered Helm chart", () => {
     before(() => {
       secrets = new ChartSecrets();
       objects = rendered(...WHOLE).objects;
+    });
+
+    it("has nodes that are the agents' hosts, or with a deployment its instances, and classes for them", () => {
+      const partsOf = (args: readonly string[]) => {
+        objects = rendered(...args).objects;
+        const [agent, node] = ["disk-agent", "csi-node"].map((name) => {
+          const container = ours(podOf(find(name)) as Pod);
+          const given = Object.keys(configOf(name)?.data ?? {})[0] ?? "";
+          const folder = secrets.mounted("csi-kubernetes", given || "none.yaml", configOf(name)?.data?.[given] ?? "");
+          makeConfig(container, name, folder);
+          const file = /--config (\S+)/.exec(commandOf(container, name, folder).join(" "))?.[1] ?? "";
+          return parse(readFileSync(file, "utf8"));
+        });
+        const { controller } = parse(configOf("csi-controller")?.data?.["csi-driver.yaml"] ?? "");
+        const { parameters } = objects.find(({ kind }) => kind === "StorageClass") as { parameters?: object };
+        return { agent, node: node.node, controller, parameters };
+      };
+      const instances = partsOf(VARIANTS["nodes that are instances"] ?? []);
+      expect(instances.node).to.include({ instanceId: "00000000-0000-4000-8000-000000000000" });
+      expect(instances.controller).to.include({ deployment: "kubernetes" }).and.not.to.have.property("cluster");
+      expect(instances.parameters).to.include({ diskType: "default" });
+      const hosts = partsOf(WHOLE);
+      expect(hosts.node).to.include({ hostId: hosts.agent.hostId, exportsFolder: `${hosts.agent.baseFolder}/exports` });
+      expect(hosts.controller).to.include({ cluster: "kubernetes" }).and.not.to.have.property("deployment");
+      expect(hosts.parameters).to.include({ pool: "default" });
     });
 
     /** Returns the environment of a container of the first pod, on node.1. */
