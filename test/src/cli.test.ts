@@ -115,7 +115,7 @@ describe("the diskmesh command and a mesh", () => {
     expect((await listed("events --disk scratch")).length).to.be.above(0);
     const failed = await typed("provide", "other", instance.instanceId, "--size", "1MiB", "--disk-type", "huge");
     expect([failed.code, failed.err]).to.satisfy(
-      ([code, err]: [number, string]) => code === 1 && /could not find disk pool/.test(err),
+      ([code, err]: [number, string]) => code === 1 && /could not find disk type/.test(err),
     );
     expect((await listed("tasks --recent")).map(({ state }) => state)).to.deep.equal([
       "TASK_STATE_ERROR",
@@ -150,7 +150,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(ended.code, "the services serve").to.equal(0);
     expect(ended.out)
       .to.match(new RegExp(`^host +${hostId} `, "m"))
-      .and.match(/^task +\d+ .* could not find disk pool/m);
+      .and.match(/^task +\d+ .* could not find disk type/m);
     expect([why?.reason, why?.cures[1]?.command]).to.deep.equal([
       "SAID_DEAD",
       `diskmesh fence-host ${hostId} --reason WHY`,

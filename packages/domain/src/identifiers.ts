@@ -18,7 +18,7 @@ export const MAX_ID_LENGTH_BYTES = 64;
 // Excludes dots: an id is one NATS token, and never "." or "..".
 const ID_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 
-/** Longest name chosen by users, e.g. of a deployment or a disk pool, in bytes. */
+/** Longest name chosen by users, e.g. of a deployment or a disk type, in bytes. */
 export const MAX_NAME_LENGTH_BYTES = 255;
 
 // Names may contain dots and slashes like BOSH's. They become table keys and text, never paths or subjects.
@@ -55,7 +55,7 @@ export const parseHostId = (value: string, field = "host_id"): HostId => parseId
 export const parseDeviceId = (value: string, field = "device_id"): DeviceId => parseId<DeviceId>(field, value);
 export const parseDiskId = (value: string, field = "disk_id"): DiskId => parseId<DiskId>(field, value);
 
-/** Parses a name chosen by users (deployment, disk pool, az, disk name). */
+/** Parses a name chosen by users (deployment, disk type, az, disk name). */
 export function parseName(field: string, value: string): string {
   const allowed = "it must start with a letter or digit and hold only letters, digits and '_.:@/-'";
   return parseText(field, value, NAME_PATTERN, MAX_NAME_LENGTH_BYTES, allowed);

@@ -94,7 +94,7 @@ export const REASONS = {
   },
   NOT_IN_CLOUD_CONFIG: {
     code: "FAILED_PRECONDITION",
-    meaning: "No cloud config defines the named AZ, network, disk pool, VM type or VM extension.",
+    meaning: "No cloud config defines the named AZ, network, disk type, VM type or VM extension.",
     cure: "Update the cloud config, or use a name that it defines.",
   },
   NO_FREE_ADDRESS: {

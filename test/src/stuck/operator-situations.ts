@@ -66,9 +66,9 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
       expect((await stuck.typed(`${provide} defualt`)).code).to.equal(1);
       return {
         asked: ["task", await stuck.lastTask()],
-        root: /has failed: could not find disk pool by name `defualt`: .*default/,
+        root: /has failed: could not find disk type `defualt`: .*default/,
         reasons: ["FAILED"],
-        row: [`task ${await stuck.lastTask()}`, /could not find disk pool by name `defualt`/],
+        row: [`task ${await stuck.lastTask()}`, /could not find disk type `defualt`/],
         cure: /^repeat the request/,
         follow: () => stuck.done(`${provide} default`),
         cured: async () => {},

@@ -213,7 +213,7 @@ describe("refused manifests, row by row", () => {
     [
       "an unknown disk type by its old name",
       web("instances: 1\npersistent_disk_pool: a"),
-      /could not find disk pool by name `a`/,
+      /could not find disk type `a`/,
     ],
     [
       "migrated_from that is none",

@@ -13,7 +13,7 @@ export interface Az {
 /** The AZ of instances whose group names no AZ. */
 export const NO_AZ: Az = { name: "", cloudProperties: {}, cpi: "" };
 
-/** A disk type, called disk pool in seed 002. */
+/** A disk type. Requests name it in disk_pool_name, as in seed 002. */
 export interface DiskType {
   readonly name: string;
   readonly sizeMib: number;
@@ -84,7 +84,7 @@ export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
   const diskType = findNamed(config.diskTypes, name);
   if (diskType === undefined) {
     throw new InvalidStateError(
-      `could not find disk pool by name \`${name}\`: ${listed("disk_types", config.diskTypes)}; update the cloud config`,
+      `could not find disk type \`${name}\`: ${listed("disk_types", config.diskTypes)}; update the cloud config`,
       { reason: "NOT_IN_CLOUD_CONFIG", about: { disk_pool_name: name } },
     );
   }

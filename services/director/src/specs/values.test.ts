@@ -47,7 +47,7 @@ describe("merged cloud configs", () => {
   it("an unknown name -> an error that lists the known ones", () => {
     expect(() => azNamed(merged, "z9")).to.throw("AZ `z9` is in no cloud config: the AZs are `z1`, `z2`");
     expect(() => diskTypeNamed(mergeCloudConfigs([]), "a")).to.throw(
-      "could not find disk pool by name `a`: there are no disk_types",
+      "could not find disk type `a`: there are no disk_types",
     );
   });
 });

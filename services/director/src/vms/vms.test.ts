@@ -186,7 +186,7 @@ describe("VMs and disks of deployments", () => {
     ["an unknown vm_type", "vm_type: x", /vm_type `x` is in no cloud config: the vm_types are `small`/],
     ["an unknown extension", "vm_extensions: [x]", /vm_extension `x` is in no cloud config/],
     ["an unknown network", "networks: [{name: x}]", /network `x` is in no cloud config: the networks are/],
-    ["an unknown disk type", "persistent_disk_type: x", /could not find disk pool by name `x`/],
+    ["an unknown disk type", "persistent_disk_type: x", /could not find disk type `x`/],
   ];
   for (const [cause, group, effect] of REFUSED) {
     it(`${cause} -> refused before any effect`, async () => {

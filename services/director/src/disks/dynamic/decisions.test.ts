@@ -184,7 +184,7 @@ const PROVIDE: Row[] = [
     disk: inState("detached"),
     cause: "another pool",
     wanted: { made: { pool: "slow", sizeMib: 64 } },
-    effect: "refused: disk `d` exists in disk pool `fast`, but the request has `slow`: request the same pool",
+    effect: "refused: disk `d` exists with disk type `fast`, but the request has `slow`: request the same disk type",
   },
   {
     disk: inState("creating"),

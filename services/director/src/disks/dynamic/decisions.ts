@@ -247,8 +247,9 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
     );
   }
   if (disk.pool !== wanted.made.pool) {
+    const kind = disk.deployment === "" ? "pool" : "disk type";
     throw new InvalidStateError(
-      `disk \`${name}\` exists in disk pool \`${disk.pool}\`, but the request has \`${wanted.made.pool}\`: request the same pool`,
+      `disk \`${name}\` exists with ${kind} \`${disk.pool}\`, but the request has \`${wanted.made.pool}\`: request the same ${kind}`,
       about,
     );
   }

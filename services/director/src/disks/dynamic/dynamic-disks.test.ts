@@ -137,7 +137,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     await rejection(director.disks.getCapacity(asked), NotImplementedError, "this CPI has no getCapacity");
     director.cpi.lacking.delete("getCapacity");
     await rejection(director.disks.getCapacity({ ...asked, az: "z9" }), InvalidStateError, "AZ `z9`");
-    await rejection(director.disks.getCapacity({ ...asked, diskPoolName: "x" }), InvalidStateError, "disk pool");
+    await rejection(director.disks.getCapacity({ ...asked, diskPoolName: "x" }), InvalidStateError, "disk type");
   });
 
   it("a size that is no multiple of a MiB -> rounded up", async () => {
@@ -363,7 +363,7 @@ describe("dynamic disks over gRPC and NATS", () => {
   it("unknown instance or pool -> an error that names it", async () => {
     expect((await director.provide(name, "nobody")).result).to.equal("instance `nobody` not found");
     const task = await director.provide(name, first, { diskPoolName: "gold" });
-    expect(task.result).to.contain("could not find disk pool by name `gold`: the disk_types are `fast`, `slow`");
+    expect(task.result).to.contain("could not find disk type `gold`: the disk_types are `fast`, `slow`");
   });
 
   it("many requests at once for a disk name -> one disk, and each task ends as expected", async () => {
