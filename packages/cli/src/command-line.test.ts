@@ -244,8 +244,9 @@ describe("the diskmesh command", () => {
   });
 
   it("parses sizes and times with units", () => {
-    expect(["64MiB", "10GiB", "4096"].map(sizeBytesOf)).to.deep.equal([2 ** 26, 10 * 2 ** 30, 4096]);
-    expect(() => sizeBytesOf("9007199254740993")).to.throw("is malformed");
+    expect(["64MiB", "10GiB", "4096B"].map(sizeBytesOf)).to.deep.equal([2 ** 26, 10 * 2 ** 30, 4096]);
+    for (const wrong of ["9007199254740993B", "64", "64 MiB", "64MB", "0GiB", "1.5GiB", ""])
+      expect(() => sizeBytesOf(wrong), wrong).to.throw("give a number with a unit");
     expect(["90s", "15m", "2h", "7d"].map((text) => 0 - timeOf(text, 0).getTime())).to.deep.equal([
       90_000, 900_000, 7_200_000, 604_800_000,
     ]);

@@ -1,5 +1,5 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { type Disk, devicesWithBytes } from "@diskmesh/api/registry";
+import { type Disk, type DiskLimits, devicesWithBytes } from "@diskmesh/api/registry";
 import { NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import type { Mesh } from "../../mesh/mesh.js";
@@ -19,6 +19,8 @@ const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
   devices: (disk) => devicesWithBytes(disk).join(" "),
   published: ({ publication }) => (publication === undefined ? "" : short(publication.state)),
   to: ({ publication }) => publication?.hostId ?? "",
+  path: ({ publication }) => publication?.exportPath ?? "",
+  limits: ({ limits }) => limitsText(limits),
   trouble: ({ trouble }) => troubleText(trouble),
 });
 
@@ -28,8 +30,19 @@ const WIDE: Columns<Disk> = {
   "block size": ({ blockSizeBytes }) => blockSizeBytes,
   session: ({ publication }) => publication?.sessionNumber ?? "",
   "i/o": ioText,
-  export: ({ publication }) => publication?.exportPath ?? "",
 };
+
+function limitsText(limits: DiskLimits | undefined): string {
+  if (limits === undefined) return "";
+  const { readIops, writeIops, readBytesPerSecond, writeBytesPerSecond } = limits;
+  const each: readonly [string, number, string][] = [
+    ["reads", readIops, `${readIops}/s`],
+    ["writes", writeIops, `${writeIops}/s`],
+    ["read", readBytesPerSecond, `${sizeText(readBytesPerSecond)}/s`],
+    ["written", writeBytesPerSecond, `${sizeText(writeBytesPerSecond)}/s`],
+  ];
+  return each.flatMap(([what, value, text]) => (value === 0 ? [] : [`${what} ${text}`])).join(", ");
+}
 
 function ioText({ io }: Disk): string {
   if (io === undefined) return "";
@@ -44,9 +57,13 @@ const OF_DIRECTOR: Columns<DynamicDisk> = {
   size: ({ sizeBytes }) => sizeText(sizeBytes),
   deployment: ({ deployment }) => deployment,
   instance: ({ instanceId }) => instanceId,
-  vm: ({ vmCid }) => vmCid,
+  host: ({ hostId }) => hostId,
+  vm: ({ vmCid, hostId }) => (hostId === "" ? vmCid : ""),
   path: ({ path }) => path,
+  limits: ({ limits }) => limitsText(limits),
   az: ({ az }) => az,
+  "disk type": ({ diskPoolName }) => diskPoolName,
+  pool: ({ pool }) => pool,
   cpi: ({ cpi }) => cpi,
 };
 

@@ -15,14 +15,16 @@ export const provide = taskAction({
     "give a host, or an instance by its id or as DEPLOYMENT/GROUP/INDEX, a dynamic disk: created and attached if needed",
   options: [
     HOST,
-    ["--size <size>", "size of a new disk, such as 10GiB (1GiB)"],
+    ["--size <size>", "size of the disk, such as 10GiB; needed"],
     ["--pool <name>", "pool of a new disk of hosts (default)"],
     ["--disk-type <name>", "disk type of a new disk of instances, from the cloud config (default)"],
   ],
   example: "diskmesh provide scratch --host host-3 --size 64MiB",
   start: async ({ mesh, options, args: [diskName = "", instance = ""] }) => {
     const place = await placeOf(mesh, options, instance);
-    const sizeBytes = sizeBytesOf(textOption(options, "size") || "1GiB");
+    const size = textOption(options, "size");
+    if (size === "") throw new UsageError("--size is missing: give a number with a unit, for example --size 10GiB");
+    const sizeBytes = sizeBytesOf(size);
     const pool = textOption(options, "pool");
     const diskPoolName = place.hostId === "" ? textOption(options, "diskType") || "default" : "";
     return mesh.disks.provideDisk({ diskName, ...place, pool, diskPoolName, sizeBytes, wait: false });

@@ -13,7 +13,7 @@ export const limits = taskAction({
     ["--read-iops <count>", "reads per second"],
     ["--write-iops <count>", "writes per second"],
     ["--read-rate <size>", "bytes read per second, such as 50MiB"],
-    ["--write-rate <size>", "bytes written per second"],
+    ["--write-rate <size>", "bytes written per second, such as 50MiB"],
     ["--burst <seconds>", "seconds whose budget an idle disk saves up"],
     ["--none", "lift all limits"],
   ],
