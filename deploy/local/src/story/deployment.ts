@@ -4,14 +4,14 @@ import { DEPLOYMENT, HOSTS } from "../mesh/layout.js";
 import { whyNoMounts } from "./mounted-disk.js";
 import { runTask, type Scene, waitFor } from "./scene.js";
 
-export const DISK_POOL = "standard";
+export const DISK_TYPE = "default";
 
 const AZS = [...new Set(HOSTS.map(({ az }) => az))];
 
 const cloudConfig = (kind: "device" | "nbd") => `azs:
 ${AZS.map((az) => `- name: ${az}`).join("\n")}
 disk_types:
-- name: ${DISK_POOL}
+- name: ${DISK_TYPE}
   disk_size: 64
   cloud_properties: {export: ${kind}}
 `;
@@ -31,7 +31,7 @@ export async function updateCloudConfig(scene: Scene): Promise<string> {
     return (await scene.clients.configs.updateConfig({ type: "cloud", content })).config;
   });
   const disks = whyNot === undefined ? "block devices" : `NBD sockets, not block devices: ${whyNot}`;
-  return `version ${config.configId}: azs ${AZS.join(", ")}, disk type ${DISK_POOL}; disks are ${disks}`;
+  return `version ${config.configId}: azs ${AZS.join(", ")}, disk type ${DISK_TYPE}; disks are ${disks}`;
 }
 
 /** Deploys two instances on different hosts. */

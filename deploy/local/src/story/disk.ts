@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { DynamicDisk, Instance } from "@diskmesh/api/director";
 import { InvalidStateError, MIB_BYTES, NotFoundError } from "@diskmesh/domain";
 import type { MeshLayout } from "../mesh/layout.js";
-import { DISK_POOL } from "./deployment.js";
+import { DISK_TYPE } from "./deployment.js";
 import { runTask, type Scene, waitFor } from "./scene.js";
 
 export const DISK_NAME = "demo-disk";
@@ -26,7 +26,7 @@ export async function provideDisk(scene: Scene, instance: Instance): Promise<Dyn
   const request = {
     diskName: DISK_NAME,
     instanceId: instance.instanceId,
-    diskPoolName: DISK_POOL,
+    diskPoolName: DISK_TYPE,
     sizeBytes: DISK_SIZE_BYTES,
     wait: true,
   };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { InvalidStateError, MIB_BYTES } from "@diskmesh/domain";
 import { errorOfStatus } from "@diskmesh/rpc";
 import type { CsiDrivers, CsiNode } from "../mesh/csi-drivers.js";
-import { DISK_POOL, describeInstance } from "./deployment.js";
+import { DISK_TYPE, describeInstance } from "./deployment.js";
 import { whyNoMounts } from "./mounted-disk.js";
 import { type Scene, waitFor } from "./scene.js";
 import type { Tell } from "./story.js";
@@ -63,7 +63,7 @@ async function createVolume(scene: Scene, controller: CsiDrivers["controller"]):
   const { volume } = await call(scene, "CreateVolume", () =>
     controller.createVolume({
       name: VOLUME,
-      parameters: { diskType: DISK_POOL },
+      parameters: { diskType: DISK_TYPE },
       capacityRange: { requiredBytes: VOLUME_BYTES, limitBytes: 0 },
       volumeCapabilities: [CAPABILITY],
     }),
