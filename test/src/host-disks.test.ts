@@ -62,7 +62,16 @@ describe("a disk on a host, by the diskmesh command", () => {
     await done("attach scratch --host host-2 --move");
     const { disk } = await mesh.clients.disks.getDisk({ diskName: "scratch" });
     const removal = await mesh.clients.registry.removeHost({ hostId: "host-2" });
-    expect(removal.result?.message).to.contain(disk?.diskCid);
+    expect(removal.result?.message).to.contain(
+      `${disk?.diskCid} named "scratch" (PUBLISHED to host-2 for the host itself`,
+    );
+    await done("limits scratch --read-iops 500 --write-rate 50MiB");
+    const row = new RegExp(
+      `^${disk?.diskCid} +scratch +1 MiB .* host-2 +${disk?.path} +reads 500/s, written 50 MiB/s`,
+      "m",
+    );
+    expect((await done("disks")).out).to.match(row);
+    expect((await done("disks --dynamic")).out).to.match(/^scratch .* host-2 .* reads 500\/s, written 50 MiB\/s/m);
     await mesh.clients.registry.addHost({ hostId: "host-2" });
     await mesh.process("host-2").kill();
     await eventually(async () => {
