@@ -574,7 +574,7 @@ export interface ListPersistentDisksResponse {
   nextPageToken: string;
 }
 
-/** The orphaned disk, and the instance that gets it. */
+/** The orphaned or unknown disk, and the instance that gets it. */
 export interface AttachOrphanedDiskRequest {
   /** The CPI's ID of the disk. */
   diskCid: string;
@@ -2898,7 +2898,8 @@ export const DeploymentServiceDefinition = {
     /**
      * Starts a task that gives an orphaned disk to a stopped instance. The instance's present disk, if any, becomes
      * orphaned. The disk must be in the instance's availability zone and belong to the CPI of its VM. If the agent cannot
-     * release the present disk, the instance keeps it.
+     * release the present disk, the instance keeps it. A disk that the director never knew is adopted if the CPI of the
+     * instance's VM has it. Its size counts as 1 MiB, so that the next deploy resizes it to what the manifest declares.
      */
     attachOrphanedDisk: {
       name: "AttachOrphanedDisk",
