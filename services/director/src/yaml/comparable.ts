@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { REDACTED } from "@diskmesh/domain";
 import { stringify } from "yaml";
-import { readYaml, storedLimits } from "./document.js";
+import { readYaml, storedLimits, withoutAnchors } from "./document.js";
 
 // Random per process, so that a mark reveals nothing about the secret.
 const KEY = randomBytes(32);
@@ -15,7 +15,9 @@ const MARK = /<redacted [0-9a-f]{64}>/g;
  */
 export function comparableLines(content: string, { redact }: { readonly redact: boolean }): string[] {
   const value = readYaml(content, storedLimits("config"));
-  const text = stringify(redact ? redactProperties(value) : value, { lineWidth: 0, aliasDuplicateObjects: false });
+  // An anchor's secrets stand below another key than `properties`. Its uses, which are resolved, show its changes.
+  const shown = redact ? redactProperties(withoutAnchors(value)) : value;
+  const text = stringify(shown, { lineWidth: 0, aliasDuplicateObjects: false });
   return text.trimEnd().split("\n");
 }
 

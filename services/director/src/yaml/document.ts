@@ -1,4 +1,4 @@
-import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+import { InvalidArgumentError, isJsonObject, quoted } from "@diskmesh/domain";
 import { Composer, type CST, type Document, isMap, isNode, isScalar, Lexer, LineCounter, Parser } from "yaml";
 import type { z } from "zod";
 import { MAX_YAML_DEPTH, plainValue, tooDeep, YamlError } from "./plain.js";
@@ -33,7 +33,7 @@ export interface Fault {
 
 /** Checks of a new text in addition to its schema. */
 export interface Checks<Value> {
-  /** Keys allowed in the top-level mapping; all others are refused. */
+  /** Keys allowed in the top-level mapping. All others are refused but those that begin with `x-`, which are ignored. */
   readonly knownKeys?: readonly string[];
   readonly faultOf?: (document: Document.Parsed) => Fault | undefined;
   readonly issuesOf?: (value: Value) => Iterable<Issue>;
@@ -45,6 +45,8 @@ interface ReadDocument {
   readonly value: unknown;
 }
 
+/** Beginning of top-level keys that are ignored. Authors keep YAML anchors there, as in files of Docker Compose. */
+const ANCHORS_ONLY = "x-";
 const MOST_ISSUES_TOLD = 5;
 const MOST_KEYS_TOLD = 10;
 
@@ -71,13 +73,14 @@ export function parseYaml<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const { what, stored } = limits;
   const read = readDocument(text, limits);
-  if (knownKeys !== undefined && !stored) refuseUnknownKeys(read, what, knownKeys);
+  const value = knownKeys === undefined ? read.value : withoutAnchors(read.value);
+  if (knownKeys !== undefined && !stored) refuseUnknownKeys({ ...read, value }, what, knownKeys);
   const fault = stored ? undefined : faultOf?.(read.document);
   if (fault !== undefined) {
     const { line } = read.lines.linePos(fault.offset);
     throw new InvalidArgumentError(`the ${what} is not as expected: line ${line}: a value ${fault.message}`);
   }
-  const result = schema.safeParse(read.value);
+  const result = schema.safeParse(value);
   if (!result.success) throw notAsExpected(read, what, result.error.issues);
   if (stored || issuesOf === undefined) return result.data;
   const issues: Issue[] = [];
@@ -143,6 +146,12 @@ function tokensOf(text: string, lines: LineCounter): CST.Token[] {
   }
   tokens.push(...parser.end());
   return tokens;
+}
+
+/** Returns the document without the top-level keys that only hold anchors. */
+export function withoutAnchors(value: unknown): unknown {
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([key]) => !key.startsWith(ANCHORS_ONLY)));
 }
 
 function refuseUnknownKeys(read: ReadDocument, what: string, known: readonly string[]): void {

@@ -5,10 +5,12 @@ import { expect } from "chai";
 import fc from "fast-check";
 import { vmEnv } from "../instances/vm-spec.js";
 import { parseCloudConfig } from "./cloud-config.js";
+import { comparableLines } from "./comparable.js";
 import { parseCpiConfig } from "./cpi-config.js";
 import { readYaml, storedLimits } from "./document.js";
 import { parseManifest } from "./manifest.js";
 import { MAX_YAML_DEPTH } from "./plain.js";
+import { parseResurrectionConfig } from "./resurrection-config.js";
 
 const CLOUD = { what: "cloud config `default`", sizeBytes: 10_000 };
 const MANIFEST = { what: "manifest", sizeBytes: 10_000, instances: 10, ignoreJobs: false };
@@ -374,6 +376,23 @@ describe("unknown top-level keys", () => {
       InvalidArgumentError,
       /"extra" in line 2; known are cpis/,
     );
+  });
+
+  it("that begin with x- hold anchors -> ignored in each kind of text", () => {
+    const anchors = "x-networks: &own [{name: a}]\n";
+    const groups = "instance_groups: [{name: db, instances: 1, networks: *own}]\n";
+    expect(parseManifest(`name: web\n${anchors}${groups}`, MANIFEST).groups[0]?.networks).to.have.lengthOf(1);
+    expect(parseCloudConfig("x-azs: &azs [{name: z1}]\nazs: *azs\n", CLOUD).azs).to.have.lengthOf(1);
+    expect(parseCpiConfig("x-cpi: &cpi {name: a, type: b}\ncpis: [*cpi]\n", CLOUD)).to.have.lengthOf(1);
+    expect(parseResurrectionConfig("x-rule: &rule {enabled: true}\nrules: [*rule]\n", CLOUD)).to.have.lengthOf(1);
+  });
+
+  it("that begin with x- and hold secrets -> not in a redacted diff, which shows that a use has changed", () => {
+    const lines = (key: string) => {
+      const content = `x-p: &p {api_key: ${key}}\ncpis: [{name: a, type: b, properties: *p}]\n`;
+      return comparableLines(content, { redact: true }).join("\n");
+    };
+    expect(lines("hunter2")).not.to.contain("hunter2").and.not.to.equal(lines("hunter3"));
   });
 
   it("very many of them -> the first ones are named", async () => {
