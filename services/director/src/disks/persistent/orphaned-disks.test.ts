@@ -131,9 +131,44 @@ describe("disks, VMs and deployments that operators take apart", () => {
         expect([...director.cpi.disks.values()].filter(({ vmCid }) => vmCid !== "")).to.have.length(1);
       });
 
+    it("a disk of the CPI that the director never knew -> mounted, as BOSH does; the next deploy resizes it", async () => {
+      const instanceId = await deploy(WITH_DISK);
+      const [former] = await present();
+      await stop();
+      const diskCid = "disk-of-others";
+      const place = { cpi: "", vmCid: "", readOnly: false, limits: undefined };
+      director.cpi.disks.set(diskCid, { diskCid, ...place, sizeMib: 32, cloudProperties: {}, metadata: {} });
+      expect(await attach(diskCid, instanceId)).to.include(done(`disk \`${diskCid}\` belongs to db/${instanceId}`));
+      expect(director.agent((await instance()).agentId).mountedCid).to.equal(diskCid);
+      expect((await orphans()).map((each) => each.diskCid)).to.deep.equal([former?.diskCid]);
+      const calls = director.cpi.calls.length;
+      expect((await attach(diskCid, instanceId))?.state).to.equal(TaskState.DONE);
+      expect(director.cpi.calls.length).to.equal(calls);
+      await deploy(WITH_DISK);
+      expect((await present()).map((each) => each.diskCid)).to.deep.equal([diskCid]);
+      expect(director.cpi.disks.get(diskCid)?.sizeMib).to.equal(64);
+    });
+
+    it("a disk that nobody knows, a dynamic disk, and any while the CPI cannot tell -> refused, the present disk stays", async () => {
+      const instanceId = await deploy(WITH_DISK);
+      const [former] = await present();
+      await stop();
+      expect((await attach("disk-never", instanceId))?.result).to.contain(
+        "there is no disk `disk-never`: neither this director nor the default CPI knows it",
+      );
+      const dynamic = { diskName: "data", instanceId, sizeBytes: 1, diskPoolName: "fast" };
+      expect((await director.disks.provideDisk({ ...dynamic, wait: true })).task?.state).to.equal(TaskState.DONE);
+      const { disks } = await director.disks.listDisks({});
+      expect((await attach(disks[0]?.diskCid ?? "", instanceId))?.result).to.contain("it is the dynamic disk `data`");
+      director.cpi.lacking.add("hasDisk");
+      expect((await attach("disk-never", instanceId))?.state).to.equal(TaskState.ERROR);
+      expect((await present()).map((each) => each.diskCid)).to.deep.equal([former?.diskCid]);
+      expect((await present())[0]?.state).to.equal(PersistentDiskState.MOUNTED);
+    });
+
     it("an unknown disk, another instance's disk, a disk of another az -> errors with the reason", async () => {
       const instanceId = await deploy(WITH_DISK);
-      expect((await attach("disk-never", instanceId))?.result).to.contain("there is no orphaned disk `disk-never`");
+      expect((await attach("disk-never", instanceId))?.result).to.contain("the instance's jobs may be running");
       const [taken] = await present();
       const other = manifest("instances: 1, azs: [z2], persistent_disk: 64").replace("web", "other");
       await director.deployments.deploy({ manifest: other, wait: true });

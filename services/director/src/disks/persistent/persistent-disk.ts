@@ -168,6 +168,20 @@ export function persistentDiskAdopted(
   return { ...persistentDisks.moved(disk, "adopt"), deployment, group, instanceId, orphanedAtMs: null };
 }
 
+/**
+ * Returns an orphan's record of a disk that the director never knew, in the place of the instance that gets the disk.
+ * Its size is unknown. As in BOSH, 1 MiB stands for it, so that the next deploy resizes the disk to what the manifest
+ * wants.
+ */
+export function unknownDisk(
+  { deployment, group, instanceId, az, cpi }: Instance,
+  diskId: string,
+  diskCid: string,
+): PersistentDisk {
+  const place = { deployment, group, instanceId, az, cpi, vmCid: "", hint: null, orphanedAtMs: 0 };
+  return { diskId, ...place, sizeMib: 1, cloudProperties: {}, state: "detached", diskCid };
+}
+
 /** Returns the next step that gives an instance the disk in place of its current disk. */
 export function decideAdoption(
   disk: PersistentDisk,
