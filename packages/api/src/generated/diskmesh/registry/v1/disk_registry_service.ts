@@ -39,6 +39,12 @@ export interface AddHostRequest {
   hostId: string;
   /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
+  /**
+   * Bytes of a slice of the host's devices, a power of two from 1 MiB to 16 GiB. A disk takes whole slices. A device with
+   * a disk on slices keeps their size, and is refused with another one. 0: the size that each device has, or else that of
+   * its pool in the registry's config, or else one of 1 MiB to 64 MiB that gives the device at most 1,024 slices.
+   */
+  sliceBytes: number;
 }
 
 /** The result of AddHost. */
@@ -195,6 +201,8 @@ export interface AddDeviceRequest {
    * boot of its machine.
    */
   acceptUnidentified: boolean;
+  /** Bytes of a slice of the devices, as in AddHostRequest. */
+  sliceBytes: number;
 }
 
 /** The result of AddDevice. */
@@ -841,7 +849,7 @@ export interface Event {
 }
 
 function createBaseAddHostRequest(): AddHostRequest {
-  return { hostId: "", dryRun: false };
+  return { hostId: "", dryRun: false, sliceBytes: 0 };
 }
 
 export const AddHostRequest: MessageFns<AddHostRequest> = {
@@ -851,6 +859,9 @@ export const AddHostRequest: MessageFns<AddHostRequest> = {
     }
     if (message.dryRun !== false) {
       writer.uint32(16).bool(message.dryRun);
+    }
+    if (message.sliceBytes !== 0) {
+      writer.uint32(24).int64(message.sliceBytes);
     }
     return writer;
   },
@@ -884,6 +895,14 @@ export const AddHostRequest: MessageFns<AddHostRequest> = {
             message.dryRun = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sliceBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -903,6 +922,7 @@ export const AddHostRequest: MessageFns<AddHostRequest> = {
     const message = createBaseAddHostRequest();
     message.hostId = object.hostId ?? "";
     message.dryRun = object.dryRun ?? false;
+    message.sliceBytes = object.sliceBytes ?? 0;
     return message;
   },
 };
@@ -1917,7 +1937,7 @@ export const SetDeviceStateResponse: MessageFns<SetDeviceStateResponse> = {
 };
 
 function createBaseAddDeviceRequest(): AddDeviceRequest {
-  return { hostId: "", deviceId: "", path: "", dryRun: false, acceptUnidentified: false };
+  return { hostId: "", deviceId: "", path: "", dryRun: false, acceptUnidentified: false, sliceBytes: 0 };
 }
 
 export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
@@ -1936,6 +1956,9 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
     }
     if (message.acceptUnidentified !== false) {
       writer.uint32(40).bool(message.acceptUnidentified);
+    }
+    if (message.sliceBytes !== 0) {
+      writer.uint32(48).int64(message.sliceBytes);
     }
     return writer;
   },
@@ -1993,6 +2016,14 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
             message.acceptUnidentified = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.sliceBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2015,6 +2046,7 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
     message.path = object.path ?? "";
     message.dryRun = object.dryRun ?? false;
     message.acceptUnidentified = object.acceptUnidentified ?? false;
+    message.sliceBytes = object.sliceBytes ?? 0;
     return message;
   },
 };

@@ -860,7 +860,7 @@ export interface Device {
   removalRequested: boolean;
   /** False: the device became DETACHED without the agent's confirmation, so the host may still hold it open. */
   detachConfirmed: boolean;
-  /** ID of the disk on this device. Empty when the device is free. */
+  /** ID of the disk on this device, the first in order where there are several. Empty when no disk is there. */
   diskId: string;
   /** Time when attach_state last changed. */
   stateChangedAt:
@@ -929,7 +929,14 @@ export interface Device {
   /** How the agent recognizes the device after its machine reboots. */
   identifiedBy: IdentifiedBy;
   /** Current trouble. Absent when nothing is wrong. */
-  trouble: Trouble | undefined;
+  trouble:
+    | Trouble
+    | undefined;
+  /**
+   * Bytes of a slice. Several disks may have slices of the device. 0: a disk takes all bytes of the device, as one of 0.1.0
+   * does, or where the device's agent knows no slices.
+   */
+  sliceBytes: number;
 }
 
 /** A hardware error, for example EIO. The error persists although later I/O succeeds; only SetDeviceState clears it. */
@@ -2041,6 +2048,7 @@ function createBaseDevice(): Device {
     saidHealthBy: undefined,
     identifiedBy: IdentifiedBy.UNSPECIFIED,
     trouble: undefined,
+    sliceBytes: 0,
   };
 }
 
@@ -2153,6 +2161,9 @@ export const Device: MessageFns<Device> = {
     }
     if (message.trouble !== undefined) {
       Trouble.encode(message.trouble, writer.uint32(290).fork()).join();
+    }
+    if (message.sliceBytes !== 0) {
+      writer.uint32(296).int64(message.sliceBytes);
     }
     return writer;
   },
@@ -2458,6 +2469,14 @@ export const Device: MessageFns<Device> = {
             message.trouble = Trouble.decode(reader, reader.uint32());
             continue;
           }
+          case 37: {
+            if (tag !== 296) {
+              break;
+            }
+
+            message.sliceBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2523,6 +2542,7 @@ export const Device: MessageFns<Device> = {
     message.trouble = (object.trouble !== undefined && object.trouble !== null)
       ? Trouble.fromPartial(object.trouble)
       : undefined;
+    message.sliceBytes = object.sliceBytes ?? 0;
     return message;
   },
 };
