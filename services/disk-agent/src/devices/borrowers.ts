@@ -1,6 +1,6 @@
 import { type DeviceId, type Logger, UnavailableError } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
-import { overlaps, type Run } from "../model/runs.js";
+import { contains, overlaps, type Run } from "../model/runs.js";
 import type { DeviceProblem } from "./device-problem.js";
 import type { FileLending, LentFile, Retired } from "./file-lending.js";
 import type { Waiting } from "./in-flight.js";
@@ -96,14 +96,16 @@ export class Borrowers {
 
   /** Notes that nothing of the session's process is left, or that it is retired. */
   leave(sessionNumber: number, offsetBytes: number): void {
-    if (this.#of(sessionNumber, offsetBytes) === undefined) return;
-    this.#all.delete(offsetBytes);
+    const borrower = this.#of(sessionNumber, offsetBytes);
+    if (borrower === undefined) return;
+    this.#all.delete(borrower.run.offsetBytes);
     this.#options.changes.touch();
   }
 
   #of(sessionNumber: number, offsetBytes: number): Borrower | undefined {
-    const borrower = this.#all.get(offsetBytes);
-    return borrower?.sessionNumber === sessionNumber ? borrower : undefined;
+    for (const each of this.#all.values())
+      if (each.sessionNumber === sessionNumber && contains(each.run, offsetBytes)) return each;
+    return undefined;
   }
 
   /**

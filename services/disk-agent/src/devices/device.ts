@@ -2,6 +2,7 @@ import { type DeviceId, DeviceIoError, type FileMarks, type Logger, messageOf } 
 import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { endOf, type Run, WHOLE_DEVICE } from "../model/runs.js";
+import { sessionAt } from "../model/sessions.js";
 import { type Access, notAttached, requireAccess, whyNotKept } from "./access.js";
 import { Borrowers } from "./borrowers.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
@@ -289,10 +290,16 @@ export class Device implements FileUser {
     this.borrowers.endStrays(sessions, handle.lending, this.config.offsetBytes);
   }
 
-  /** Lends a run to a process of the session. Throws as `checkAccess` does. */
+  /** Lends the run with this byte to a process of the session. Throws as `checkAccess` does. */
   lend(sessionNumber: number, offsetBytes: number): LentFile {
     const { handle, run } = this.#admit({ sessionNumber, startBytes: offsetBytes, lengthBytes: 0 });
     return this.borrowers.lend(sessionNumber, run, handle.lending, this.config.offsetBytes);
+  }
+
+  /** Notes that a process of the session has the run with these bytes, which a former life of the agent lent it. */
+  noteLent(sessionNumber: number, bytes: Run): void {
+    const run = sessionAt(this.#options.ledger.memory, this.id, bytes.offsetBytes) ?? bytes;
+    this.borrowers.enter(sessionNumber, { offsetBytes: run.offsetBytes, sizeBytes: run.sizeBytes });
   }
 
   /** Returns why a process of the session must no longer have its run; undefined when it may. */
@@ -301,14 +308,14 @@ export class Device implements FileUser {
   }
 
   /**
-   * Returns the size in bytes of the run at `offsetBytes`. Throws unless the session may do I/O there now.
+   * Returns the bytes from `offsetBytes` to the end of its run. Throws unless the session may do I/O there now.
    */
   checkAccess(sessionNumber: number, offsetBytes: number): number {
     this.#admit({ sessionNumber, startBytes: offsetBytes, lengthBytes: 0 });
     return this.grantedBytes(offsetBytes);
   }
 
-  /** Returns the size in bytes of the granted run at this offset; 0 without one. */
+  /** Returns the bytes from this offset to the end of its granted run; 0 without one. */
   grantedBytes(offsetBytes: number): number {
     const granted = this.granted.at(offsetBytes);
     return granted === undefined ? 0 : Math.min(endOf(granted), this.#sizeBytes) - offsetBytes;

@@ -1,6 +1,6 @@
 import { type DeviceId, UnavailableError } from "@diskmesh/domain";
 import type { RememberedSession } from "../model/memory.js";
-import { overlaps, type Run } from "../model/runs.js";
+import { contains, overlaps, type Run } from "../model/runs.js";
 
 /** A run on which a session may do I/O. */
 export interface GrantedRun extends Run {
@@ -35,9 +35,12 @@ export class GrantedRuns {
       this.#granted.set(offsetBytes, { sessionNumber: number, offsetBytes, sizeBytes });
   }
 
-  /** Returns the run that begins at this offset; undefined when none is granted. */
+  /** Returns the run with this byte; undefined when none is granted. */
   at(offsetBytes: number): GrantedRun | undefined {
-    return this.#granted.get(offsetBytes);
+    const first = this.#granted.get(offsetBytes);
+    if (first !== undefined) return first;
+    for (const granted of this.#granted.values()) if (contains(granted, offsetBytes)) return granted;
+    return undefined;
   }
 
   /**

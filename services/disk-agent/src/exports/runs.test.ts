@@ -114,6 +114,26 @@ for (const engine of ["node", "qemu"] as const)
         await agents.ordersOne.unexport("disk-6", 20);
       });
 
+    it("begin inside the runs of their session, on devices of two hosts", async () => {
+      const inner = (unit: number) => ({ offsetBytes: unit * UNIT, sizeBytes: 2 * UNIT });
+      const own = { ...(await open(agents.one, 40, "disk-8", runOf(agents.one, 14, 3))), ...inner(15) };
+      const other = { ...(await open(agents.two, 41, "disk-9", runOf(agents.two, 14, 3))), ...inner(15) };
+      await fill(await serve("disk-8", 40, [own]), 0, 2, 8);
+      const path = await serve("disk-9", 41, [other]);
+      await fill(path, 0, 2, 9);
+      expect([agents.one, agents.two].map((agent) => unitsOf(agent).slice(13, 18))).to.deep.equal(["00880", "00990"]);
+      await open(agents.two, 42, "disk-9", runOf(agents.two, 14, 1));
+      const client = await NbdClient.connect({ socketPath: path });
+      await client.write(UNIT, Buffer.alloc(UNIT, 5)).catch((error) => expect(error.code).to.equal("ESHUTDOWN"));
+      client.destroy();
+      for (const [disk, number] of [
+        ["disk-8", 40],
+        ["disk-9", 41],
+      ] as const)
+        await agents.ordersOne.unexport(disk, number);
+      await open(agents.one, 43, "disk-8", runOf(agents.one, 14, 3));
+    });
+
     it("are copied between runs of one device", async () => {
       const source = await open(agents.one, 30, "disk-7", runOf(agents.one, 24, 2));
       await fill(await serve("disk-7", 30, [source]), 0, 2, 7);

@@ -23,6 +23,10 @@ export function overlaps(a: Run, b: Run): boolean {
   return a.offsetBytes < endOf(b) && b.offsetBytes < endOf(a);
 }
 
+export function contains(run: Run, atBytes: number): boolean {
+  return run.offsetBytes <= atBytes && atBytes < endOf(run);
+}
+
 /** Returns what is left of a run without the bytes of another one: nothing, one range or two. */
 export function without(run: Run, taken: Run): readonly Run[] {
   if (!overlaps(run, taken)) return [run];

@@ -176,7 +176,7 @@ export class QemuEngine implements Engine {
     if (refusalOf(own) !== undefined) return undefined;
     const isDetoured = state?.isDetoured;
     // The daemon may have any of the devices, which its lock does not tell.
-    for (const { device, sessionNumber, ...run } of own) device.borrowers.enter(sessionNumber, run);
+    for (const { device, sessionNumber, ...bytes } of own) device.noteLent(sessionNumber, bytes);
     const disk = await this.#served(had, daemon, isDetoured);
     // The registry says first which device of a part that moves has every acknowledged write.
     if (isDetoured === true && !isMoving(spec)) await disk.resume(had);
