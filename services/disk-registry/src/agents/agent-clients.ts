@@ -1,5 +1,5 @@
-import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
-import { DomainError, type HostId, messageOf, UnavailableError } from "@diskmesh/domain";
+import { DiskAgentServiceDefinition, type ListRunsResponse } from "@diskmesh/api/internal";
+import { type DeviceId, DomainError, type HostId, messageOf, UnavailableError } from "@diskmesh/domain";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 import type { Leader } from "../model/devices/orders.js";
 import type { Host } from "../model/store/schema.js";
@@ -74,6 +74,24 @@ export class AgentClients {
     if (!this.#fleet.knows(host.hostId, host.bootId)) await this.#ask(host, this.#clientOf(host), deadlineMs);
   }
 
+  /** Returns a page of the runs that the agent remembers. The agent may be one that has not registered yet. */
+  async listRuns(
+    agent: Pick<Host, "hostId" | "address" | "bootId">,
+    request: { readonly deviceId: DeviceId; readonly fromOffsetBytes: number },
+    deadlineMs: number,
+  ): Promise<ListRunsResponse> {
+    const { hostId, bootId } = agent;
+    this.#checkMayAct();
+    let page: ListRunsResponse;
+    try {
+      page = await this.#clientOf(agent).listRuns(request, { deadlineMs });
+    } catch (error) {
+      throw new UnavailableError(`the runs of host ${hostId} were not read: ${messageOf(error)}`, { cause: error });
+    }
+    if (page.bootId === bootId) return page;
+    throw new UnavailableError(`the agent of host ${hostId} was restarted while it registered: try again`);
+  }
+
   /** Closes the connection of a host that was purged. */
   forget(hostId: HostId): void {
     this.#clients.get(hostId)?.client.close();
@@ -103,7 +121,7 @@ export class AgentClients {
     this.#fleet.requireLeads();
   }
 
-  #clientOf(host: Host): AgentClient {
+  #clientOf(host: Pick<Host, "hostId" | "address">): AgentClient {
     const known = this.#clients.get(host.hostId);
     if (known?.address === host.address) return known.client;
     known?.client.close();

@@ -1,12 +1,21 @@
 import type { AddCall } from "../model/hosts/add-action.js";
 import type { RemovalCall } from "../model/hosts/remove-action.js";
-import { removalLimits } from "../requests/limits.js";
+import { removalLimits, sliceSizes } from "../requests/limits.js";
 import type { ChangeContext } from "./context.js";
 
 /** Returns the inputs of an addition that are not in the tables. */
-export function addCall({ config, limits, clock }: Pick<ChangeContext, "config" | "limits" | "clock">): AddCall {
+export function addCall(
+  { config, limits, clock }: Pick<ChangeContext, "config" | "limits" | "clock">,
+  { sliceBytes }: { readonly sliceBytes: number } = { sliceBytes: 0 },
+): AddCall {
   const { waitingRetryAfterMs } = limits;
-  return { nowMs: clock.nowMs(), waitingRetryAfterMs, shared: config.serialNumbersOfMany };
+  return {
+    nowMs: clock.nowMs(),
+    waitingRetryAfterMs,
+    shared: config.serialNumbersOfMany,
+    sliceBytes: sliceBytes === 0 ? undefined : sliceBytes,
+    sliceSizes: sliceSizes(config),
+  };
 }
 
 /** Returns the inputs of a removal that are not in the tables. */

@@ -10,6 +10,7 @@ import {
   withFacts,
 } from "@diskmesh/service";
 import * as z from "zod";
+import { isSliceSize } from "../model/store/slices.js";
 
 const count = z.int().min(1).max(10_000_000);
 
@@ -72,6 +73,22 @@ export const configSchema = z.strictObject({
     })
     .optional()
     .describe("Lets hosts join with a token; without it none can."),
+  pools: z
+    .record(
+      z.string().min(1).max(255),
+      z.strictObject({
+        sliceBytes: z
+          .int()
+          .refine(isSliceSize, "must be a power of two from 1 MiB to 16 GiB")
+          .optional()
+          .describe(
+            "Bytes of a slice of devices that are added without a size. By default 64 MiB, and less for devices of less than 64 GiB.",
+          ),
+      }),
+    )
+    .default({})
+    .transform((pools): Readonly<Record<string, { readonly sliceBytes?: number | undefined }>> => pools)
+    .describe("Pools of devices, by their names."),
   moves: groupConfig("Moves of disks from one device to another.", {
     bytesPerSecondOfHost: withFacts(
       z

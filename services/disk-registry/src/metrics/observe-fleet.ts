@@ -2,8 +2,8 @@ import { allEnded, observe } from "@diskmesh/metrics";
 import type { Clock } from "@diskmesh/service";
 import { follow, Tally, Waits } from "@diskmesh/tablet";
 import { moveStateOf } from "../model/store/disk-parts.js";
-import { holdsAnyDisk } from "../model/store/runs.js";
 import { awaitsOrder, type Device, type Disk, type Host, isErasable, isFree, schema } from "../model/store/schema.js";
+import { bytesByUse } from "../model/store/slices.js";
 import type { Vigil } from "../model/store/vigil.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 import {
@@ -21,18 +21,16 @@ import {
 type Use = (typeof USES)[number];
 type QueueCounts = Readonly<Record<(typeof QUEUES)[number], Readonly<Record<(typeof QUEUE_STATES)[number], number>>>>;
 
-/** Returns how a device in operation is used; undefined for other devices. */
-function useOf(device: Device): Use | undefined {
-  if (device.attachState === "UNKNOWN" || device.attachState === "DETACHED") return undefined;
-  if (holdsAnyDisk(device)) return "disk";
-  if (isFree(device)) return "free";
-  return isErasable(device) ? "dirty" : "unusable";
-}
-
 function* worthOfDevice(device: Device): Generator<readonly [string, number]> {
   yield [`${device.attachState} ${device.health}`, 1];
-  const use = useOf(device);
-  if (use !== undefined) yield [use, device.sizeBytes];
+  if (device.attachState === "UNKNOWN" || device.attachState === "DETACHED") return;
+  const { disk, dirty, free } = bytesByUse(device);
+  const uses: readonly (readonly [Use, number])[] = [
+    ["disk", disk],
+    [isFree(device) ? "free" : "unusable", free],
+    [isErasable(device) ? "dirty" : "unusable", dirty],
+  ];
+  yield* uses;
 }
 
 function* worthOfDisk({ publication, parts }: Disk): Generator<readonly [string, number]> {

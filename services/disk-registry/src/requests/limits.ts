@@ -1,5 +1,6 @@
 import type { Config } from "../config/config.js";
 import type { RegistryLimits } from "../config/limits.js";
+import type { SliceSizes } from "../model/devices/division.js";
 import type { EventLimits } from "../model/events/events.js";
 import type { HostLimits } from "../model/hosts/registration.js";
 import type { RemovalLimits } from "../model/hosts/remove-action.js";
@@ -18,7 +19,17 @@ export function removalLimits({ config, limits }: Settings): RemovalLimits {
 
 export function hostLimits({ config, limits }: Settings): HostLimits {
   const { heartbeat, serialNumbersOfMany } = config;
-  return { maxHosts: limits.maxHosts, probationMs: heartbeat.probationMs, sharedSerialNumbers: serialNumbersOfMany };
+  return {
+    maxHosts: limits.maxHosts,
+    probationMs: heartbeat.probationMs,
+    sharedSerialNumbers: serialNumbersOfMany,
+    sliceSizes: sliceSizes(config),
+  };
+}
+
+/** Returns the slice sizes of pools from the config. */
+export function sliceSizes({ pools }: Pick<Config, "pools">): SliceSizes {
+  return new Map(Object.entries(pools).map(([name, { sliceBytes }]) => [name, sliceBytes]));
 }
 
 export function eventLimits({ events }: Pick<Config, "events">): EventLimits {

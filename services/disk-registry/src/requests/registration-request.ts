@@ -54,6 +54,7 @@ export function parseRegistration(
     })),
     remembered: withReported(rememberedOf(request), { devices: accepted, exports: request.exports }),
     warning: plainText(request.warning, limits.maxTextLength),
+    slices: request.knowsRuns,
     registrationNumber: parseCounterValue("registration_number", request.registrationNumber),
   };
 }
@@ -122,6 +123,7 @@ function parseDevice(
     }),
     sessionNumber: parseCounterValue("session_number", device.sessionNumber),
     sessionDiskId: parseSessionDisk(device.sessionDiskId, incarnation),
+    floor: parseCounterValue("floor", device.floor),
   };
 }
 

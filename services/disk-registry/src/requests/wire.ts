@@ -153,6 +153,7 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     saidHealthBy: said && wordMessage(said),
     pending: pendingMessage(device.deviceId, device.pending ?? progress.pending),
     trouble: troubleMessage(progress.trouble),
+    sliceBytes: device.sliceBytes ?? 0,
   };
 }
 
@@ -269,8 +270,10 @@ export function actionResultMessage(result: ActionResult): ActionResultMessage {
 }
 
 export function stampedDeviceMessage(device: StampedDevice): StampedDeviceMessage {
-  const { deviceId, stamp, reason, expected } = device;
-  return { deviceId, stamp: { ...stamp }, reason, expected: expected && identityMessage(expected), floor: 0, runs: [] };
+  const { deviceId, stamp, reason, expected, lost } = device;
+  const runs = (lost?.sessions ?? []).map((session) => ({ ...session, ended: false, isErase: session.diskId === "" }));
+  const floor = lost?.floor ?? 0;
+  return { deviceId, stamp: { ...stamp }, reason, expected: expected && identityMessage(expected), floor, runs };
 }
 
 export function otherFleetMessage({ adoptedAtMs, heardAtMs, ...other }: OtherFleet): OtherFleetMessage {
@@ -354,6 +357,7 @@ const OUTCOME_CODES: Partial<Record<OrderOutcome, OutcomeCode>> = {
   [OrderOutcome.ALREADY]: "ALREADY",
   [OrderOutcome.PENDING]: "PENDING",
   [OrderOutcome.OUTDATED]: "OUTDATED",
+  [OrderOutcome.BELOW_FLOOR]: "BELOW_FLOOR",
   [OrderOutcome.UNKNOWN_DEVICE]: "UNKNOWN_DEVICE",
   [OrderOutcome.DEVICE_CHANGED]: "DEVICE_CHANGED",
   [OrderOutcome.IO_ERROR]: "IO_ERROR",

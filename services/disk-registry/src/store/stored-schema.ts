@@ -6,7 +6,7 @@ import type { Copy, Move, Part } from "../model/store/disk-parts.js";
 import type { HostCertificate, JoinedHost, JoinToken } from "../model/store/join-token.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
-import { type Run, withRunOfVersion1 } from "../model/store/runs.js";
+import { type Run, type UnknownSession, withRunOfVersion1 } from "../model/store/runs.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -25,7 +25,6 @@ import {
   type RegistrySchema,
   type Start,
   schema,
-  type UnknownSession,
   type VmAssignment,
 } from "../model/store/schema.js";
 import { VIGIL, type Vigil } from "../model/store/vigil.js";
@@ -57,6 +56,7 @@ const host = shapeOf<Host>()({
   mustRegister: z.literal(true).optional(),
   servesUnwanted: z.literal(true).optional(),
   assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
+  slices: z.literal(true).optional(),
   agentWarning: text.optional(),
   silentAtListenedMs: z.number().optional(),
   lossNoted: z.literal(true).optional(),
@@ -89,6 +89,7 @@ const keptHealth = shapeOf<KeptHealth>()({
 
 const device = shapeOf<Device>()({
   ...identity,
+  sliceBytes: whole.optional(),
   deviceId: text,
   hostId: text,
   pool: text,
@@ -102,7 +103,17 @@ const device = shapeOf<Device>()({
   attempts: whole,
   lastError: text,
   pending: shapeOf<Pending>()(pending).optional(),
-  runs: z.array(shapeOf<Run>()({ first: whole, diskId: text, eraseSessionNumber: whole.optional() })).readonly(),
+  runs: z
+    .array(
+      shapeOf<Run>()({
+        first: whole,
+        count: whole.optional(),
+        diskId: text,
+        lastSessionNumber: whole.optional(),
+        eraseSessionNumber: whole.optional(),
+      }),
+    )
+    .readonly(),
   removalRequested: flag,
   removalRequestedAtMs: z.number().optional(),
   keepData: z.literal(true).optional(),
@@ -124,6 +135,7 @@ const part = shapeOf<Part>()({
     .array(
       shapeOf<Copy>()({
         deviceId: text,
+        first: whole.optional(),
         state: z.enum(["COUNTS", "COPYING", "LEAVING"]),
         sessionNumber: whole.optional(),
       }),

@@ -1,6 +1,7 @@
 import {
   AgentRegistrationServiceDefinition,
   type AttachDevicesRequest,
+  type CloseSessionRequest,
   type CopyDeviceRequest,
   type DetachDevicesRequest,
   DiskAgentServiceDefinition,
@@ -15,7 +16,9 @@ import {
   OrderOutcome,
   type RegisterAgentRequest,
   type RegisterAgentResponse,
+  type RememberedRun,
   ReportedDevice,
+  type Run,
   type UnexportDiskRequest,
 } from "@diskmesh/api/internal";
 import { compareStamps, OutdatedError, type Stamp, UnavailableError } from "@diskmesh/domain";
@@ -48,6 +51,8 @@ export class TestAgent {
   /** Last obeyed order by device. Survives a restart like the real agent's cache. */
   readonly orders = new Map<string, { stamp: Stamp; kind: Kind }>();
   readonly sessions = new Map<string, { sessionNumber: number; holderHostId: string; diskId?: string }>();
+  /** Answers to ListRuns, by device. */
+  readonly runs = new Map<string, readonly RememberedRun[]>();
   readonly exports = new Map<string, number>();
   /** Keys in hex of the last session that each device was opened for; empty without one. */
   readonly sessionKeys = new Map<string, string>();
@@ -60,6 +65,8 @@ export class TestAgent {
   before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   beforeErase: (request: EraseDeviceRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   erasedBytes = 0;
+  /** Answer to the end of a session. */
+  closing: OrderOutcome = OrderOutcome.DONE;
   /** Values of the PENDING outcomes that a test asks for. An outcome of a session has them for each device. */
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
@@ -105,6 +112,12 @@ export class TestAgent {
         getMirror: (request) => this.#getMirror(request),
         exportDisk: (request) => this.#export(request),
         unexportDisk: (request) => this.#unexport(request),
+        closeSession: (request) => this.#close(request),
+        listRuns: async ({ deviceId, fromOffsetBytes }) => {
+          // Pages of one run.
+          const [run, next] = (this.runs.get(deviceId) ?? []).filter((each) => each.offsetBytes >= fromOffsetBytes);
+          return { bootId: this.bootId, runs: run ? [run] : [], nextOffsetBytes: next?.offsetBytes ?? 0, floor: 0 };
+        },
         listDevices: async () => ({ bootId: this.bootId, ...this.remembered }),
       }),
     });
@@ -233,18 +246,21 @@ export class TestAgent {
   }
 
   async #openSession(request: OpenSessionRequest) {
-    this.told.push(`open ${request.deviceIds}`);
+    this.told.push(`open ${namesOf(request.deviceIds, request.runs)}`);
     return this.#open(request);
   }
 
   async #open(request: OpenSessionRequest) {
     this.#requireBoot(request.bootId);
     const { stamp, sessionNumber, holderHostId, diskId } = request;
-    for (const deviceId of request.deviceIds) this.sessionKeys.set(deviceId, hexOf(request.sessionKey));
+    const whole = request.deviceIds.map((deviceId) => ({ deviceId, offsetBytes: 0, sizeBytes: 0 }));
+    const runs = [...whole, ...request.runs];
+    for (const { deviceId } of runs) this.sessionKeys.set(deviceId, hexOf(request.sessionKey));
     const isElsewhere = holderHostId !== "" && holderHostId !== this.#options.hostId;
     return {
-      outcomes: request.deviceIds.map((deviceId) => ({
+      outcomes: runs.map(({ deviceId, ...range }) => ({
         deviceId,
+        ...range,
         stamp,
         blockAddress: isElsewhere ? `${this.#options.hostId}:7041` : "",
         ...(this.sessionsArePending && this.waiting),
@@ -266,11 +282,19 @@ export class TestAgent {
   async #erase(request: EraseDeviceRequest) {
     const instead = await this.beforeErase(request);
     this.#requireBoot(request.bootId);
-    const { deviceId, stamp, sessionNumber } = request;
+    const { deviceId, stamp, sessionNumber, offsetBytes, sizeBytes } = request;
     const granted = this.#grant(deviceId, { sessionNumber, holderHostId: "" });
     const outcome = instead ?? (granted === OrderOutcome.OUTDATED ? granted : OrderOutcome.DONE);
     const waiting = outcome === OrderOutcome.PENDING && this.waiting;
-    return { outcome: { deviceId, stamp, message: "", ...waiting, outcome }, erasedBytes: this.erasedBytes };
+    const run = { deviceId, offsetBytes, sizeBytes };
+    return { outcome: { ...run, stamp, message: "", ...waiting, outcome }, erasedBytes: this.erasedBytes };
+  }
+
+  async #close({ bootId, deviceIds, runs, stamp }: CloseSessionRequest) {
+    this.told.push(`close ${namesOf(deviceIds, runs)}`);
+    this.#requireBoot(bootId);
+    const closed = [...deviceIds, ...runs.map(({ deviceId }) => deviceId)];
+    return { outcomes: closed.map((deviceId) => ({ deviceId, stamp, outcome: this.closing })) };
   }
 
   async #copy({ bootId, deviceId, stamp, source, sessionNumber, bytesPerSecond }: CopyDeviceRequest) {
@@ -297,7 +321,7 @@ export class TestAgent {
     const extents = request.extents.map(({ deviceId, target }) =>
       target ? `${deviceId} and ${target.deviceId}` : deviceId,
     );
-    this.told.push(`export ${request.diskId}, open ${request.openDeviceIds}`);
+    this.told.push(`export ${request.diskId}, open ${namesOf(request.openDeviceIds, request.openRuns)}`);
     this.served.push(`${request.diskId} on ${extents}`);
     await this.beforeExport(request);
     this.#requireBoot(request.bootId);
@@ -317,7 +341,7 @@ export class TestAgent {
   }
 
   async #unexport(request: UnexportDiskRequest) {
-    this.told.push(`unexport ${request.diskId}, open ${request.openDeviceIds}`);
+    this.told.push(`unexport ${request.diskId}, open ${namesOf(request.openDeviceIds, request.openRuns)}`);
     await this.beforeUnexport(request);
     this.#requireBoot(request.bootId);
     if ((this.exports.get(request.diskId) ?? Number.POSITIVE_INFINITY) <= request.sessionNumber) {
@@ -328,11 +352,17 @@ export class TestAgent {
 
   /** Opens or ends the sessions of the devices in `open_device_ids`. */
   async #openAlong(request: ExportDiskRequest | UnexportDiskRequest, holderHostId: string) {
-    const { openDeviceIds: deviceIds, bootId, stamp, sessionNumber, diskId } = request;
+    const { openDeviceIds: deviceIds, openRuns: runs, bootId, stamp, sessionNumber, diskId } = request;
     if (this.opensNothingAlong) return { outcomes: [] };
     const sessionKey = Buffer.alloc(0);
-    return this.#open({ bootId, stamp, sessionNumber, diskId, holderHostId, deviceIds, runs: [], sessionKey });
+    return this.#open({ bootId, stamp, sessionNumber, diskId, holderHostId, deviceIds, runs, sessionKey });
   }
+}
+
+/** Returns the devices, and the others with ranges in KiB. */
+function namesOf(deviceIds: readonly string[], runs: readonly Run[]): string {
+  const ranges = runs.map((run) => `${run.deviceId} ${run.offsetBytes / 1_024}+${run.sizeBytes / 1_024}`);
+  return [...deviceIds, ...ranges].join(",");
 }
 
 const hexOf = (key: Uint8Array): string => Buffer.from(key).toString("hex");

@@ -2,9 +2,9 @@ import { messageOf, UnavailableError } from "@diskmesh/domain";
 import { notePhase } from "../metrics/phases.js";
 import { type Leader, whyNotToldToLetGo } from "../model/devices/orders.js";
 import { isFence } from "../model/disks/publications.js";
-import type { SessionPlan } from "../model/disks/session-plan.js";
+import { NO_RUNS, type SessionPlan } from "../model/disks/session-plan.js";
 import { leaderStamp } from "../requests/wire.js";
-import { devicesOfTarget } from "./publication-steps.js";
+import { runsOfTarget } from "./publication-steps.js";
 import { grantedOf } from "./session-grant.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -27,12 +27,14 @@ export async function endExport(
   if (host === undefined) return { granted: new Set() };
   const whyNot = whyNotToldToLetGo(host) ?? (isFence(disk) ? liveness.whySuspected(host.hostId) : undefined);
   if (whyNot !== undefined) return { error: new UnavailableError(whyNot) };
+  const opened = isFriendly ? runsOfTarget(plan) : NO_RUNS;
   const request = {
     bootId: host.bootId,
     stamp: leaderStamp(plan.leader),
     diskId: disk.diskId,
     sessionNumber: publication.sessionNumber,
-    openDeviceIds: isFriendly ? [...devicesOfTarget(plan)] : [],
+    openDeviceIds: [...opened.deviceIds],
+    openRuns: [...opened.runs],
     drain: isFriendly,
   };
   try {
@@ -42,7 +44,7 @@ export async function endExport(
       client.unexportDisk(request, { signal, deadlineMs }),
     );
     notePhase("unpublish", "export", clock.monotonicMs() - startedMs);
-    return { granted: grantedOf(outcomes) };
+    return { granted: grantedOf(opened, outcomes) };
   } catch (error) {
     log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "unexport order failed");
     const message = `ending the export on host ${host.hostId}: ${messageOf(error)}`;

@@ -26,6 +26,7 @@ import {
   planMove,
 } from "../model/disks/moves.js";
 import { leaveFailing, moveAway } from "../model/disks/removal-moves.js";
+import { coveredRuns } from "../model/disks/session-plan.js";
 import { type Host, isFailing, type RegistryTransaction } from "../model/store/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
@@ -108,10 +109,10 @@ export class MoveWorker {
       const step = planMove(tx, diskId);
       if (step.kind !== "choose") return undefined;
       const chosen = chooseAnyTarget(tx, [step, ...step.others], now);
-      if ("device" in chosen) beginTarget(tx, chosen.moving, chosen.device);
+      if ("space" in chosen) beginTarget(tx, chosen.moving, chosen.space);
       return chosen;
     });
-    if (found === undefined || "device" in found) return { retryAfterMs: 0 };
+    if (found === undefined || "space" in found) return { retryAfterMs: 0 };
     this.#note(diskId, { waits: found.why, isShort: found.isShort });
     return { retryAfterMs: WAIT_INTERVAL_MS };
   }
@@ -168,6 +169,7 @@ export class MoveWorker {
   async #copy(order: Copying, leader: Leader, signal: AbortSignal): Promise<Answer> {
     const { agents, limits, config } = this.context;
     const { disk, source, target, targetHost, sessionNumber, sizeBytes } = order;
+    const { sourceOffsetBytes, targetOffsetBytes } = order;
     const opened = await this.#openSessions(order, leader, signal);
     if (opened.kind !== "opened") return opened;
     const { blockAddress } = opened;
@@ -177,8 +179,15 @@ export class MoveWorker {
       stamp: leaderStamp(leader),
       diskId: disk.diskId,
       sessionNumber,
-      source: { deviceId: source.deviceId, hostId: source.hostId, sizeBytes, ...access },
+      source: {
+        deviceId: source.deviceId,
+        hostId: source.hostId,
+        offsetBytes: sourceOffsetBytes,
+        sizeBytes,
+        ...access,
+      },
       deviceId: target.deviceId,
+      offsetBytes: targetOffsetBytes,
       sizeBytes,
       bytesPerSecond: copyBytesPerSecond(config),
     };
@@ -186,7 +195,8 @@ export class MoveWorker {
     const { outcome, copiedBytes } = await agents.order(targetHost, { leader, deadlineMs }, (client) =>
       client.copyDevice(request, { signal, deadlineMs }),
     );
-    const told = outcome?.deviceId === target.deviceId ? outcomeOf(outcome) : undefined;
+    const isOfRun = outcome?.deviceId === target.deviceId && outcome.offsetBytes === targetOffsetBytes;
+    const told = isOfRun ? outcomeOf(outcome) : undefined;
     if (told === undefined) throw new UnavailableError("the answer of the target's agent does not name the device");
     if (told.code === "DONE" || told.code === "ALREADY") return { kind: "done" };
     if (told.code === "PENDING") return { kind: "goes_on", copiedBytes };
@@ -210,23 +220,25 @@ export class MoveWorker {
     const { agents, limits, clock } = this.context;
     const deadlineMs = limits.agentTimeoutMs;
     let blockAddress = "";
-    for (const [host, { deviceId }] of [[sourceHost, source] as const, [targetHost, target] as const]) {
+    for (const [host, device] of [[sourceHost, source] as const, [targetHost, target] as const]) {
+      const asked = coveredRuns([device], order.disk);
       const request = {
         bootId: host.bootId,
         stamp: leaderStamp(leader),
         sessionNumber,
         diskId,
         holderHostId: targetHost.hostId,
-        deviceIds: [deviceId],
+        deviceIds: [...asked.deviceIds],
+        runs: [...asked.runs],
         ...(host.hostId !== targetHost.hostId && { sessionKey: this.#keyOf(order) }),
       };
       const { outcomes } = await agents.order(host, { leader, deadlineMs }, (client) =>
         client.openSession(request, { signal, deadlineMs }),
       );
-      const grant = grantOf({ host, deviceIds: [deviceId] }, outcomes, clock.nowMs());
+      const grant = grantOf(host, asked, outcomes, clock.nowMs());
       if (grant.kind === "outdated") return { kind: "failed", error: grant.error, isOfTarget: false };
       if (grant.kind !== "granted") throw new UnavailableError(grant.error);
-      if (deviceId === source.deviceId) blockAddress = grant.addresses.get(deviceId) ?? "";
+      if (device === source) blockAddress = grant.addresses.get(source.deviceId) ?? "";
     }
     this.#opened.set(diskId, { sessionNumber, blockAddress });
     return { kind: "opened", blockAddress };
@@ -240,6 +252,7 @@ export class MoveWorker {
   async #mirror(order: Mirroring, leader: Leader, signal: AbortSignal): Promise<Answer> {
     const { agents, limits, config } = this.context;
     const { disk, publication, holder, source, target } = order;
+    const { sourceOffsetBytes: offsetBytes, targetOffsetBytes } = order;
     const request = {
       bootId: holder.bootId,
       stamp: leaderStamp(leader),
@@ -247,7 +260,9 @@ export class MoveWorker {
       sessionNumber: publication.sessionNumber,
       revision: publication.revision ?? 0,
       deviceId: source.deviceId,
+      offsetBytes,
       targetDeviceId: target.deviceId,
+      targetOffsetBytes,
       bytesPerSecond: copyBytesPerSecond(config),
     };
     const deadlineMs = limits.agentTimeoutMs;

@@ -1,6 +1,6 @@
-import { type DeviceId, UnavailableError } from "@diskmesh/domain";
+import { UnavailableError } from "@diskmesh/domain";
 import { whyNotTold } from "../model/devices/orders.js";
-import type { SessionGroup, SessionPlan } from "../model/disks/session-plan.js";
+import { type CoveredRuns, coveredRuns, type SessionGroup, type SessionPlan } from "../model/disks/session-plan.js";
 import type { Host } from "../model/store/schema.js";
 
 const OPERATIONS = { PUBLISHING: "publish", PUBLISHED: "change", UNPUBLISHING: "unpublish" } as const;
@@ -24,13 +24,16 @@ export function isElsewhere({ holderHostId }: SessionPlan, { hostId }: Host): bo
   return holderHostId !== "" && holderHostId !== hostId;
 }
 
-/** Returns the disk's devices that are on its target host. */
-export function devicesOfTarget({ groups, target }: SessionPlan): readonly DeviceId[] {
-  return groups.find(({ host }) => host.hostId === target?.hostId)?.deviceIds ?? [];
+/** Returns the disk's runs that are on its target host. */
+export function runsOfTarget({ disk, groups, target }: SessionPlan): CoveredRuns {
+  return coveredRuns(groups.find(({ host }) => host.hostId === target?.hostId)?.devices ?? [], disk);
 }
 
 /** Returns the groups without the devices that have granted the session. */
 export function without(groups: readonly SessionGroup[], granted: ReadonlySet<string>): SessionGroup[] {
-  const left = groups.map(({ host, deviceIds }) => ({ host, deviceIds: deviceIds.filter((id) => !granted.has(id)) }));
-  return left.filter(({ deviceIds }) => deviceIds.length > 0);
+  const left = groups.map(({ host, devices }) => ({
+    host,
+    devices: devices.filter(({ deviceId }) => !granted.has(deviceId)),
+  }));
+  return left.filter(({ devices }) => devices.length > 0);
 }

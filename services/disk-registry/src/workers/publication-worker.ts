@@ -13,7 +13,7 @@ import {
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
-import { completeChange, groupsOfOwnSessions, sessionOn } from "../model/disks/export-changes.js";
+import { completeChange, groupsOfOwnSessions } from "../model/disks/export-changes.js";
 import { failMirror } from "../model/disks/moves.js";
 import {
   completePublish,
@@ -25,7 +25,10 @@ import {
   renewSession,
 } from "../model/disks/publications.js";
 import {
+  type CoveredRuns,
+  coveredRuns,
   type MirrorTarget,
+  NO_RUNS,
   type PlannedExtent,
   planSession,
   type SessionGroup,
@@ -35,7 +38,7 @@ import { type Host, isAway, type RegistryTransaction } from "../model/store/sche
 import { leaderStamp } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
 import { endExport, type OrderedSession } from "./end-export.js";
-import { devicesOfTarget, isElsewhere, operationOf, requireTarget, without } from "./publication-steps.js";
+import { isElsewhere, operationOf, requireTarget, runsOfTarget, without } from "./publication-steps.js";
 import { type BlockAddresses, type Grant, grantedOf, grantOf, NotGrantedError } from "./session-grant.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -55,8 +58,8 @@ type Complete = (tx: RegistryTransaction) => void;
 interface ExportOptions {
   /** Addresses of devices of other hosts. The agent keeps the addresses and keys that it knows of the others. */
   readonly addresses: BlockAddresses;
-  /** Devices of the holder's host on which it opens the session first. */
-  readonly openDeviceIds: readonly DeviceId[];
+  /** Runs of the holder's host on which it opens the session first. */
+  readonly opened: CoveredRuns;
 }
 
 /**
@@ -145,7 +148,7 @@ export class PublicationWorker {
     let served = await this.#exportAtOnce(plan, target, signal);
     if (served === undefined) {
       const addresses = await this.#openSessions(plan, plan.groups, signal);
-      served = await this.#exportDisk(plan, target, { addresses, openDeviceIds: [] }, signal);
+      served = await this.#exportDisk(plan, target, { addresses, opened: NO_RUNS }, signal);
     }
     const made = served;
     return (tx) => completePublish(tx, disk.diskId, publication, made);
@@ -157,9 +160,9 @@ export class PublicationWorker {
     const target = requireTarget(plan);
     const addresses = await this.#openSessions(plan, groupsOfOwnSessions(plan), signal);
     const ofTarget = plan.mirror && (await this.#openTarget(plan, plan.mirror, signal));
-    const opened = { addresses: new Map([...addresses, ...(ofTarget ?? [])]), openDeviceIds: [] };
+    const reached = new Map([...addresses, ...(ofTarget ?? [])]);
     try {
-      await this.#exportDisk(plan, target, opened, signal);
+      await this.#exportDisk(plan, target, { addresses: reached, opened: NO_RUNS }, signal);
     } catch (error) {
       signal.throwIfAborted();
       if (plan.mirror !== undefined && publication.attempts >= TRIES_OF_MIRROR)
@@ -217,14 +220,14 @@ export class PublicationWorker {
     groups: readonly SessionGroup[],
     signal: AbortSignal,
   ): Promise<BlockAddresses> {
-    const asked = groups.flatMap((group) => group.deviceIds);
+    const asked = groups.flatMap(({ devices }) => devices.map(({ deviceId }) => deviceId));
     const answers = new Map(asked.map((deviceId) => [deviceId, "its agent has not answered yet"]));
     this.#answers.set(plan.disk.diskId, answers);
     const startedMs = this.context.clock.monotonicMs();
     const grants = await Promise.all(
       groups.map(async (group) => {
         const grant = await this.#openSession(plan, group, signal);
-        for (const deviceId of group.deviceIds)
+        for (const { deviceId } of group.devices)
           if (grant.kind === "granted") answers.delete(deviceId);
           else answers.set(deviceId, grant.error);
         return grant;
@@ -242,14 +245,16 @@ export class PublicationWorker {
 
   async #openSession(plan: OrderedSession, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
     const { agents, limits } = this.context;
-    const { host, sessionNumber = plan.publication.sessionNumber } = group;
+    const { host, devices, sessionNumber = plan.publication.sessionNumber } = group;
+    const asked = coveredRuns(devices, plan.disk, group.sessionNumber);
     const request = {
       bootId: host.bootId,
       stamp: leaderStamp(plan.leader),
       sessionNumber,
       diskId: plan.disk.diskId,
       holderHostId: plan.holderHostId,
-      deviceIds: [...group.deviceIds],
+      deviceIds: [...asked.deviceIds],
+      runs: [...asked.runs],
       ...(isElsewhere(plan, host) && { sessionKey: this.#keyOf(plan, host.hostId, sessionNumber) }),
     };
     try {
@@ -257,7 +262,7 @@ export class PublicationWorker {
       const response = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
         client.openSession(request, { signal, deadlineMs }),
       );
-      return grantOf(group, response.outcomes, this.context.clock.nowMs());
+      return grantOf(host, asked, response.outcomes, this.context.clock.nowMs());
     } catch (error) {
       signal.throwIfAborted();
       return { kind: "refused", error: `opening the session on host ${host.hostId}: ${messageOf(error)}`, pending: [] };
@@ -270,12 +275,12 @@ export class PublicationWorker {
    * reports its errors separately.
    */
   async #exportAtOnce(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<ExportDiskResponse | undefined> {
-    const own = devicesOfTarget(plan);
+    const opened = runsOfTarget(plan);
+    const own = [...opened.deviceIds, ...opened.runs.map(({ deviceId }) => deviceId)];
     if (own.length === 0 || plan.groups.length > 1) return undefined;
     try {
-      const opened = { addresses: new Map(), openDeviceIds: own };
-      const served = await this.#exportDisk(plan, host, opened, signal);
-      const granted = grantedOf(served.outcomes);
+      const served = await this.#exportDisk(plan, host, { addresses: new Map(), opened }, signal);
+      const granted = grantedOf(opened, served.outcomes);
       const isServed = served.exportPath !== "" && own.every((deviceId) => granted.has(deviceId));
       return isServed ? served : undefined;
     } catch (error) {
@@ -288,7 +293,7 @@ export class PublicationWorker {
   async #exportDisk(
     plan: OrderedSession,
     host: Host,
-    { addresses, openDeviceIds }: ExportOptions,
+    { addresses, opened }: ExportOptions,
     signal: AbortSignal,
   ): Promise<ExportDiskResponse> {
     const { agents, limits } = this.context;
@@ -306,7 +311,8 @@ export class PublicationWorker {
           bytesPerSecond: copyBytesPerSecond(this.context.config),
         }),
       })),
-      openDeviceIds: [...openDeviceIds],
+      openDeviceIds: [...opened.deviceIds],
+      openRuns: [...opened.runs],
       readOnly: plan.publication.readOnly ?? false,
       limits: plan.disk.limits && { ...plan.disk.limits },
       exportKind: ExportKind[plan.disk.exportKind ?? "UNSPECIFIED"],
@@ -321,7 +327,7 @@ export class PublicationWorker {
       return answer;
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof OutdatedError && openDeviceIds.length === 0) await this.#renew(plan);
+      if (error instanceof OutdatedError && opened === NO_RUNS) await this.#renew(plan);
       throw new UnavailableError(`exporting on host ${host.hostId}: ${messageOf(error)}`, { cause: error });
     }
   }
@@ -351,14 +357,14 @@ export class PublicationWorker {
   /** Returns the session of an added device, and what reaches a device that has just been asked for its session. */
   #accessTo(
     plan: SessionPlan,
-    { deviceId, hostId }: Pick<PlannedExtent, "deviceId" | "hostId">,
+    { deviceId, hostId, ...extent }: Omit<PlannedExtent, "target">,
     addresses: BlockAddresses,
   ): Partial<Extent> {
     const { publication } = plan;
-    const sessionNumber = sessionOn(plan.disk, deviceId);
+    const { sessionNumber = publication.sessionNumber } = extent;
     const blockAddress = hostId === publication.hostId ? undefined : addresses.get(deviceId);
     return {
-      ...(sessionNumber !== publication.sessionNumber && { sessionNumber }),
+      sessionNumber: sessionNumber === publication.sessionNumber ? 0 : sessionNumber,
       ...(blockAddress !== undefined && { blockAddress, sessionKey: this.#keyOf(plan, hostId, sessionNumber) }),
     };
   }

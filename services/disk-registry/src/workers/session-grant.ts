@@ -1,9 +1,9 @@
 import type { DeviceOutcome as OutcomeMessage } from "@diskmesh/api/internal";
 import { type DeviceId, UnavailableError } from "@diskmesh/domain";
-import type { DeviceOutcome } from "../model/devices/orders.js";
+import type { DeviceOutcome, OutcomeCode } from "../model/devices/orders.js";
 import { pendingOf, pendingText } from "../model/devices/pending.js";
-import type { SessionGroup } from "../model/disks/session-plan.js";
-import type { PendingDevice } from "../model/store/schema.js";
+import type { CoveredRuns } from "../model/disks/session-plan.js";
+import type { Host, PendingDevice } from "../model/store/schema.js";
 import { outcomeOf } from "../requests/wire.js";
 
 /** Addresses at which the holder reaches devices of other hosts. */
@@ -30,29 +30,54 @@ export class NotGrantedError extends UnavailableError {
  * Returns the answer of a group's agent. The message of a refusal contains only the first one, but `pending` lists
  * every waiting device.
  */
-export function grantOf({ host, deviceIds }: SessionGroup, messages: readonly OutcomeMessage[], nowMs: number): Grant {
-  const outcomes = new Map(messages.map((outcome) => [outcome.deviceId, outcomeOf(outcome)]));
+export function grantOf(
+  { hostId }: Pick<Host, "hostId">,
+  asked: CoveredRuns,
+  messages: readonly OutcomeMessage[],
+  nowMs: number,
+): Grant {
+  const outcomes = outcomesByRun(messages);
   const pending: PendingDevice[] = [];
   let refusal: Refusal | undefined;
-  for (const deviceId of deviceIds) {
-    const outcome = outcomes.get(deviceId);
+  for (const { deviceId, offsetBytes } of runsIn(asked)) {
+    const outcome = outcomes.get(runKey(deviceId, offsetBytes));
     if (isGranted(outcome)) continue;
     const waits = outcome?.code === "PENDING" ? pendingOf(outcome, undefined, nowMs) : undefined;
-    if (waits !== undefined) pending.push({ deviceId, ...waits });
+    // One wait says why the device is waited for, however many of its runs wait.
+    if (waits !== undefined && pending.every((other) => other.deviceId !== deviceId))
+      pending.push({ deviceId, ...waits });
     const message = waits === undefined ? outcome?.message : pendingText(waits, nowMs);
     const said = outcome === undefined ? "the answer does not name the device" : `${outcome.code}: ${message}`;
-    const error = `opening the session on device ${deviceId} of host ${host.hostId}: ${said}`;
-    refusal ??= { kind: outcome?.code === "OUTDATED" ? "outdated" : "refused", error, pending };
+    const error = `opening the session on device ${deviceId} of host ${hostId}: ${said}`;
+    refusal ??= { kind: needsNewSession(outcome?.code) ? "outdated" : "refused", error, pending };
   }
   const addresses = messages.map(({ deviceId, blockAddress }) => [deviceId as DeviceId, blockAddress] as const);
   return refusal ?? { kind: "granted", addresses: new Map(addresses) };
 }
 
-/** Returns the devices that have granted the session. */
-export function grantedOf(messages: readonly OutcomeMessage[]): ReadonlySet<string> {
-  const granted = messages.map(outcomeOf).filter(isGranted);
-  return new Set(granted.map(({ deviceId }) => deviceId));
+/** Returns the devices that have granted the session on all their runs. */
+export function grantedOf(asked: CoveredRuns, messages: readonly OutcomeMessage[]): ReadonlySet<string> {
+  const outcomes = outcomesByRun(messages);
+  const granted = new Set<string>(runsIn(asked).map(({ deviceId }) => deviceId));
+  for (const { deviceId, offsetBytes } of runsIn(asked))
+    if (!isGranted(outcomes.get(runKey(deviceId, offsetBytes)))) granted.delete(deviceId);
+  return granted;
 }
+
+/** Returns whether a later session may do what this one may not. */
+export function needsNewSession(code: OutcomeCode | undefined): boolean {
+  return code === "OUTDATED" || code === "BELOW_FLOOR";
+}
+
+function runsIn({ deviceIds, runs }: CoveredRuns): readonly { deviceId: DeviceId; offsetBytes: number }[] {
+  return [...deviceIds.map((deviceId) => ({ deviceId, offsetBytes: 0 })), ...runs];
+}
+
+function outcomesByRun(messages: readonly OutcomeMessage[]): ReadonlyMap<string, DeviceOutcome> {
+  return new Map(messages.map((outcome) => [runKey(outcome.deviceId, outcome.offsetBytes), outcomeOf(outcome)]));
+}
+
+const runKey = (deviceId: string, offsetBytes: number): string => `${deviceId} ${offsetBytes}`;
 
 function isGranted(outcome: DeviceOutcome | undefined): boolean {
   return outcome?.code === "DONE" || outcome?.code === "ALREADY";

@@ -11,7 +11,8 @@ export async function addDevice(context: ChangeContext, request: AddDeviceReques
   const result = await runAction(
     context,
     request.dryRun,
-    (tx) => model.addDevice(tx, selector, { ...addCall(context), acceptUnidentified: request.acceptUnidentified }),
+    (tx) =>
+      model.addDevice(tx, selector, { ...addCall(context, request), acceptUnidentified: request.acceptUnidentified }),
     (tables) => namedDevices(tables, selector),
   );
   return { result };

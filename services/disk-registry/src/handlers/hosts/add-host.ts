@@ -11,7 +11,7 @@ export async function addHost(context: ChangeContext, request: AddHostRequest): 
   const result = await runAction(
     context,
     request.dryRun,
-    (tx) => model.addHost(tx, hostId, addCall(context)),
+    (tx) => model.addHost(tx, hostId, addCall(context, request)),
     (tables) => devicesOfHost(tables, hostId),
   );
   return { result };

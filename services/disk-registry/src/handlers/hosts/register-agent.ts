@@ -8,6 +8,7 @@ import {
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
+import { withRanges } from "../../agents/remembered-runs.js";
 import { requireOwnHost } from "../../calls/agent-identity.js";
 import type { Context } from "../../calls/context.js";
 import { addCall } from "../../calls/removal-call.js";
@@ -73,17 +74,18 @@ async function takeIn(
   // Stops the work of a call whose caller gave up, because that agent registers again.
   call.signal.throwIfAborted();
   const { serialNumbersOfMany } = config;
-  const registration = parseRegistration(request, hostId, { limits, serialNumbersOfMany }, heardAtMs);
-  const { refusedDevices = [] } = registration;
+  const parsed = parseRegistration(request, hostId, { limits, serialNumbersOfMany }, heardAtMs);
+  const { refusedDevices = [] } = parsed;
   if (refusedDevices.length > 0 && refusalLines.admits(formatIdentity(call.identity)))
     log.warn(
       { hostId, devices: refusedDevices.length, first: refusedDevices[0] },
       "devices of an agent registration refused",
     );
-  await fleet.hear(hostId, registration.bootId, registration.remembered);
+  await fleet.hear(hostId, parsed.bootId, parsed.remembered);
   // The answer to a registration contains orders, so a registry that does not lead refuses it. It still accepts
   // heartbeats, because the hosts are alive.
   fleet.requireLeads();
+  const registration = await withRanges(context, request, parsed);
   const ofHosts = hostLimits(context);
   const answer = await tablet.transact((tx) => {
     requireNotReplaced(tx, registration, () => liveness.isInPlace(hostId));

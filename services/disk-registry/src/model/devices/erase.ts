@@ -1,6 +1,7 @@
 import type { DeviceId } from "@diskmesh/domain";
-import { eraseSessionOf, withErased, withEraseSession } from "../store/runs.js";
+import { eraseSessionOf, runToErase, withErased, withEraseSession } from "../store/runs.js";
 import { type Device, type Host, isErasable, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
+import { type ByteRange, orderedBytes } from "../store/slices.js";
 import { nextSessionNumber } from "./counters.js";
 import { whyNotTold } from "./orders.js";
 
@@ -8,6 +9,10 @@ export interface EraseOrder {
   readonly host: Host;
   readonly deviceId: DeviceId;
   readonly sessionNumber: number;
+  /** Bytes to erase; size 0 for all bytes of the device. */
+  readonly range: ByteRange;
+  /** The device has slices, so that its agent is to forget the run once that is erased. */
+  readonly isForgotten: boolean;
 }
 
 /** Returns the device and its host if the device can be erased now. */
@@ -31,11 +36,13 @@ export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOr
   const found = findErasable(tx, deviceId);
   if (found === undefined) return undefined;
   const { device, host } = found;
-  const given = eraseSessionOf(device);
-  if (given !== 0) return { host, deviceId, sessionNumber: given };
+  const [given, run] = [eraseSessionOf(device), runToErase(device)];
+  if (run === undefined) return undefined;
+  const order = { host, deviceId, range: orderedBytes(device, run), isForgotten: device.sliceBytes !== undefined };
+  if (given !== 0) return { ...order, sessionNumber: given };
   const sessionNumber = nextSessionNumber(tx);
   tx.devices.put({ ...withEraseSession(device, sessionNumber), lastSessionNumber: sessionNumber });
-  return { host, deviceId, sessionNumber };
+  return { ...order, sessionNumber };
 }
 
 /** Frees the erased bytes, unless the device changed since the erase got its session. */

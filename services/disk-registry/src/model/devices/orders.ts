@@ -22,6 +22,7 @@ export type OutcomeCode =
   | "ALREADY"
   | "PENDING"
   | "OUTDATED"
+  | "BELOW_FLOOR"
   | "UNKNOWN_DEVICE"
   | "DEVICE_CHANGED"
   | "IO_ERROR"

@@ -1,6 +1,7 @@
 import { countText, type DeviceId } from "@diskmesh/domain";
 import { isDirty } from "../store/runs.js";
 import { type Device, isHeld, type Pending } from "../store/schema.js";
+import { bytesByUse } from "../store/slices.js";
 import { type ActionResult, named, tryAgain } from "./action-result.js";
 import { pendingText } from "./pending.js";
 
@@ -61,7 +62,7 @@ export function whileErasing(name: string, devices: readonly Device[], call: Era
       if (device.lastError !== "") failing ??= device;
     }
   }
-  const bytesToErase = devices.reduce((sum, device) => sum + device.sizeBytes, 0);
+  const bytesToErase = devices.reduce((sum, device) => sum + bytesByUse(device).dirty, 0);
   const bytesErased = devices.reduce((sum, device) => sum + eraseState(device).erasedBytes, 0);
   const parts: string[] = [];
   if (going > 0)

@@ -1,6 +1,7 @@
 import { type DeviceId, fileDifference, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
-import { allDirty, diskOn, eraseSessionOf, holdsAnyDisk, isDirty } from "../store/runs.js";
+import { allDirty, diskOn, eraseSessionOf, holdsAnyDisk, withEraseSession } from "../store/runs.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "../store/schema.js";
+import { withDirtyBytes } from "../store/slices.js";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import {
@@ -97,13 +98,13 @@ export function mergeReported(
 }
 
 /**
- * Returns the device with unknown contents, unless it has a disk: while no agent held it, it may have been swapped for
+ * Returns the device with unknown contents where no disk is: while no agent held it, it may have been swapped for
  * another drive of its size, or used elsewhere. A running erase restarts under another session, because a late answer
  * of the former agent may be about the former drive.
  */
 export function distrusted(device: Device): Device {
-  if (holdsAnyDisk(device) || (isDirty(device) && eraseSessionOf(device) === 0)) return device;
-  return allDirty(device);
+  const dirtied = withDirtyBytes(device, { offsetBytes: 0, sizeBytes: device.sizeBytes });
+  return eraseSessionOf(dirtied) === 0 ? dirtied : withEraseSession(dirtied, 0);
 }
 
 /** Handles a device that its agent no longer reports: forgotten if it was never in operation, otherwise in error. */

@@ -1,7 +1,8 @@
 import type { DiskId } from "@diskmesh/domain";
 import { countingCopy, countingDevices, partSizeBytes } from "../store/layout.js";
-import { allDirty, diskOn, hasFreeBytes, holds } from "../store/runs.js";
-import type { Device, Disk, RegistryTables, RegistryTransaction, UnknownSession } from "../store/schema.js";
+import { disksOn, holds, holdsAnyDisk, type UnknownSession } from "../store/runs.js";
+import type { Device, Disk, RegistryTables, RegistryTransaction } from "../store/schema.js";
+import { type ByteRange, bytesOf, freeRanges, withDirtyBytes } from "../store/slices.js";
 import { mayHaveGiven } from "./counters.js";
 
 /** Last session that an agent remembers for a device. */
@@ -10,29 +11,107 @@ export interface RememberedSession {
   readonly sessionNumber: number;
   /** Disk of the session; empty for an erase; undefined when the agent does not report it. */
   readonly sessionDiskId: DiskId | "" | undefined;
+  /** Sessions of ranges of the device. Absent: the session above is of all its bytes. */
+  readonly ranges?: readonly RememberedRange[] | undefined;
+  /** Number up to which the agent has forgotten sessions of erases. Absent: 0. */
+  readonly floor?: number | undefined;
+}
+
+/** Last session that an agent remembers for a range of a device. */
+export interface RememberedRange extends ByteRange {
+  readonly sessionNumber: number;
+  /** Empty for an erase. */
+  readonly diskId: DiskId | "";
 }
 
 /**
- * Returns the session that the agent remembers for the device, if this registry never issued it and the session's disk
- * is not the device's disk.
+ * Returns, for each run of the disk on the device, the session that the agent remembers for all its bytes; 0 for none.
+ */
+export function sessionsRemembered(
+  device: Device,
+  diskId: DiskId,
+  { sessionNumber, ranges }: RememberedSession,
+): readonly { readonly first: number; readonly sessionNumber: number }[] {
+  const isIn = (inner: ByteRange, outer: ByteRange): boolean =>
+    inner.offsetBytes >= outer.offsetBytes && endOf(inner) <= endOf(outer);
+  const runs = device.runs.filter((run) => run.diskId === diskId);
+  return runs.map((run) => {
+    const own = bytesOf(device, run);
+    const found = ranges === undefined ? sessionNumber : ranges.find((range) => isIn(own, range))?.sessionNumber;
+    return { first: run.first, sessionNumber: found ?? 0 };
+  });
+}
+
+const endOf = ({ offsetBytes, sizeBytes }: ByteRange): number => offsetBytes + sizeBytes;
+
+/**
+ * Returns the highest session that the agent remembers for the device, of those that this registry never issued, and
+ * whose disk is not on the device.
  */
 export function findUnknownSession(
   tables: RegistryTables,
   device: Device,
-  { sessionNumber, sessionDiskId }: RememberedSession,
+  remembered: RememberedSession,
+): UnknownSession | undefined {
+  const { ranges } = remembered;
+  const all = ranges?.map((range) => {
+    const { sessionNumber, diskId } = range;
+    if (isOnOthersBytes(device, range)) return { sessionNumber, diskId };
+    return whenUnknown(tables, device, { sessionNumber, sessionDiskId: diskId });
+  }) ?? [whenUnknown(tables, device, remembered)];
+  const unknown = [...all, whenForgotten(tables, device, remembered)].flatMap((session) => session ?? []);
+  return unknown.sort((a, b) => b.sessionNumber - a.sessionNumber)[0];
+}
+
+function whenUnknown(
+  tables: RegistryTables,
+  device: Device,
+  { sessionNumber, sessionDiskId }: Pick<RememberedSession, "sessionNumber" | "sessionDiskId">,
 ): UnknownSession | undefined {
   const { lastSessionNumber } = device;
-  const diskId = diskOn(device);
   if (sessionNumber <= (lastSessionNumber ?? 0)) return undefined;
-  if (diskId !== "") {
+  if (holdsAnyDisk(device)) {
     // Accepts any session number of the disk that the registry has on this device, because a former leader may have
     // published the disk again.
-    if (sessionDiskId === diskId) return undefined;
-    const ofDisk = tables.disks.get(diskId)?.lastSessionNumber ?? 0;
-    if (sessionDiskId === undefined && sessionNumber <= ofDisk) return undefined;
+    if (sessionDiskId && holds(device, sessionDiskId)) return undefined;
+    const ofDisks = disksOn([device]).map((diskId) => tables.disks.get(diskId)?.lastSessionNumber ?? 0);
+    if (sessionDiskId === undefined && sessionNumber <= Math.max(...ofDisks)) return undefined;
   }
   if (lastSessionNumber === undefined && mayHaveGiven(tables, "session_number", sessionNumber)) return undefined;
   return { sessionNumber, diskId: sessionDiskId ?? "" };
+}
+
+/**
+ * Returns whether the agent remembers a disk on free slices or on another disk's run. An agent forgets a disk's session
+ * before its slices are free, so that the disk has grown, or moved, after the backup that was restored.
+ */
+function isOnOthersBytes(device: Device, range: RememberedRange): boolean {
+  if (range.diskId === "" || device.sliceBytes === undefined) return false;
+  const others = device.runs.filter(({ diskId }) => diskId !== "" && diskId !== range.diskId);
+  return [...others, ...freeRanges(device)].some((run) => overlap(bytesOf(device, run), range));
+}
+
+/**
+ * Returns the erase that the agent has forgotten, when it is one of the bytes of a disk: the registry's store is older
+ * than the erase. No registry of the store's time has given the floor, and a disk that had a session has none there.
+ */
+function whenForgotten(
+  tables: RegistryTables,
+  device: Device,
+  { floor = 0, ranges }: RememberedSession,
+): UnknownSession | undefined {
+  const lastOf = (diskId: DiskId | ""): number => tables.disks.get(diskId)?.lastSessionNumber ?? 0;
+  if (ranges === undefined || floor <= Math.max(device.lastSessionNumber ?? 0, ...disksOn([device]).map(lastOf)))
+    return undefined;
+  const isForgotten = device.runs.some((run) => {
+    const bytes = bytesOf(device, run);
+    return lastOf(run.diskId) > 0 && !ranges.some((range) => overlap(range, bytes));
+  });
+  return isForgotten ? { sessionNumber: floor, diskId: "" } : undefined;
+}
+
+function overlap(a: ByteRange, b: ByteRange): boolean {
+  return a.offsetBytes < endOf(b) && b.offsetBytes < endOf(a);
 }
 
 /** Returns the device with its unknown session recorded. */
@@ -41,8 +120,12 @@ export function markUnknown(tx: RegistryTransaction, device: Device, remembered:
   const known = device.unknownSession;
   // Keeps `unknownSession` although the report lacks the session, because the agent may have lost its cache. Only an
   // operator clears `unknownSession`.
-  if (unknownSession === undefined || (known && known.sessionNumber >= unknownSession.sessionNumber)) return device;
-  const marked: Device = { ...(hasFreeBytes(device) ? allDirty(device) : device), unknownSession };
+  if (unknownSession === undefined) return device;
+  const all = [{ offsetBytes: 0, sizeBytes: device.sizeBytes }];
+  const dirtied: Device = (remembered.ranges ?? all).reduce(withDirtyBytes, device);
+  const isKnown = known !== undefined && known.sessionNumber >= unknownSession.sessionNumber;
+  if (isKnown && dirtied === device) return device;
+  const marked: Device = { ...dirtied, unknownSession: isKnown ? known : unknownSession };
   tx.devices.put(marked);
   return marked;
 }

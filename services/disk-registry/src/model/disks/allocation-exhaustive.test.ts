@@ -2,7 +2,7 @@ import { randomOf } from "@diskmesh/tablet/testing";
 import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { aDevice, aHost, hostId, TestFleet } from "../../testing/fleet-fixture.js";
-import type { Device } from "../store/schema.js";
+import type { Space } from "../store/slices.js";
 import { allocate } from "./allocation.js";
 import { totalBytes } from "./candidates.js";
 
@@ -45,9 +45,9 @@ describe("allocation, compared with all possible choices", () => {
         const allocation = allocate(tables, request, { maxDevices, draw: random() });
         const best = bestOf(choices, request.sizeBytes, maxDevices);
         const told = JSON.stringify({ request, maxDevices, devices: devices.map(brief) });
-        expect("devices" in allocation, told).to.equal(best !== undefined);
-        if (!("devices" in allocation) || best === undefined) continue;
-        const chosen = allocation.devices;
+        expect("spaces" in allocation, told).to.equal(best !== undefined);
+        if (!("spaces" in allocation) || best === undefined) continue;
+        const chosen = allocation.spaces;
         expect(new Set(chosen).size, told).to.equal(chosen.length).and.to.be.at.most(maxDevices);
         expect(totalBytes(chosen), told).to.be.at.least(request.sizeBytes);
         if (!request.spreadRacks && best.hosts === 1) {
@@ -62,11 +62,11 @@ describe("allocation, compared with all possible choices", () => {
   });
 });
 
-function subsets(devices: readonly Device[]): readonly (readonly Device[])[] {
+function subsets(devices: readonly Space[]): readonly (readonly Space[])[] {
   return Array.from({ length: 2 ** devices.length }, (_, mask) => devices.filter((_, i) => mask & (1 << i)));
 }
 
-function bestOf(choices: readonly (readonly Device[])[], sizeBytes: number, maxDevices: number): Best | undefined {
+function bestOf(choices: readonly (readonly Space[])[], sizeBytes: number, maxDevices: number): Best | undefined {
   let best: Best | undefined;
   for (const choice of choices) {
     if (choice.length > maxDevices || totalBytes(choice) < sizeBytes) continue;
@@ -77,10 +77,10 @@ function bestOf(choices: readonly (readonly Device[])[], sizeBytes: number, maxD
   return best;
 }
 
-function costOf(devices: readonly Device[], sizeBytes: number): number {
+function costOf(devices: readonly Space[], sizeBytes: number): number {
   const paths = new Set(devices.map((device) => device.path)).size;
   return totalBytes(devices) + (devices.length + paths - 2) * sizeBytes;
 }
 
-const hostsOf = (devices: readonly Device[]): number => new Set(devices.map((device) => device.hostId)).size;
-const brief = ({ deviceId, hostId, path, sizeBytes }: Device): string => `${deviceId} ${hostId} ${path} ${sizeBytes}`;
+const hostsOf = (devices: readonly Space[]): number => new Set(devices.map((device) => device.hostId)).size;
+const brief = ({ deviceId, hostId, path, sizeBytes }: Space): string => `${deviceId} ${hostId} ${path} ${sizeBytes}`;

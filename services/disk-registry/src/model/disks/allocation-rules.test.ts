@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { aDevice, aHost, hostId, TestFleet } from "../../testing/fleet-fixture.js";
 import { allDirty } from "../store/runs.js";
 import type { Device, DiskRequest, Host } from "../store/schema.js";
+import type { Space } from "../store/slices.js";
 import { allocate } from "./allocation.js";
 import { type AllocationLimits, totalBytes } from "./candidates.js";
 
@@ -30,7 +31,7 @@ describe("the rules of allocation, compared with a look at every device", () => 
         const request = someRequest(below, random());
         const whySuspected = (id: string): string | undefined => (id === suspected ? "silent" : undefined);
         const allocation = allocate(fleet.tables, request, { ...request, whySuspected });
-        const chosen = "devices" in allocation ? allocation.devices : undefined;
+        const chosen = "spaces" in allocation ? allocation.spaces : undefined;
         const usable = usableDevices(fleet, request, suspected);
         const told = JSON.stringify({ request, suspected, usable: usable.map(brief), chosen: chosen?.map(brief) });
         const ofAnyBlockSize = usableDevices(fleet, { ...request, maxBlockSizeBytes: undefined }, suspected);
@@ -43,7 +44,8 @@ describe("the rules of allocation, compared with a look at every device", () => 
         if (request.nearHostId === chosen?.[0]?.hostId) seen.near++;
         // The next request meets other free devices, and other hosts.
         fleet.transact((tx) => {
-          for (const device of chosen ?? []) if (below(2) === 0) tx.devices.put(allDirty(device));
+          for (const device of chosen ?? [])
+            if (below(2) === 0) tx.devices.put(allDirty(fleet.device(device.deviceId)));
           tx.devices.put(someDevice(`d${below(24)}`, hosts.length, below));
           if (below(4) === 0) tx.hosts.put(someHost(`h${below(hosts.length)}`, below));
         });
@@ -54,14 +56,14 @@ describe("the rules of allocation, compared with a look at every device", () => 
 });
 
 class Rules {
-  readonly #rackOf: (device: Device) => string;
-  readonly #usable: readonly Device[];
-  readonly #ofAnyBlockSize: readonly Device[];
+  readonly #rackOf: (device: Space) => string;
+  readonly #usable: readonly Space[];
+  readonly #ofAnyBlockSize: readonly Space[];
 
   constructor(
     fleet: TestFleet,
     private readonly request: Request,
-    devices: { readonly usable: readonly Device[]; readonly ofAnyBlockSize: readonly Device[] },
+    devices: { readonly usable: readonly Space[]; readonly ofAnyBlockSize: readonly Space[] },
     private readonly told: string,
   ) {
     this.#usable = devices.usable;
@@ -75,7 +77,7 @@ class Rules {
     return hostIds.filter((id) => this.#largestBytes(this.#of(id, this.#usable)) >= this.request.sizeBytes);
   }
 
-  kindOf(chosen: readonly Device[] | undefined): "refused" | "spread" | "packed" | "filled" {
+  kindOf(chosen: readonly Space[] | undefined): "refused" | "spread" | "packed" | "filled" {
     if (chosen === undefined) return "refused";
     if (this.request.spreadRacks) return "spread";
     return this.fittingHostIds.length > 0 ? "packed" : "filled";
@@ -86,7 +88,7 @@ class Rules {
   }
 
   /** Expects the cheapest choice; of equal ones that of the near host, or else of a host with the most free devices. */
-  expectCheapest(chosen: readonly Device[], choiceOn: (hostId: string) => readonly Device[]): void {
+  expectCheapest(chosen: readonly Space[], choiceOn: (hostId: string) => readonly Space[]): void {
     const { sizeBytes, nearHostId } = this.request;
     const costs = new Map(this.fittingHostIds.map((id) => [id, costOf(choiceOn(id), sizeBytes)]));
     const best = Math.min(...costs.values());
@@ -101,15 +103,15 @@ class Rules {
 
   /** Expects each device in turn to be of the host with the lowest rank that has a suitable one. */
   expectGathered(
-    chosen: readonly Device[],
-    rankOf: (device: Device, taken: readonly Device[], left: readonly Device[]) => number,
+    chosen: readonly Space[],
+    rankOf: (device: Space, taken: readonly Space[], left: readonly Space[]) => number,
   ): void {
     let restBytes = this.request.sizeBytes;
     for (const [at, device] of chosen.entries()) {
       const taken = chosen.slice(0, at);
       const left = this.#usable.filter((each) => !taken.includes(each));
       const devicesLeft = this.request.maxDevices - at;
-      const suits = (each: Device): boolean => {
+      const suits = (each: Space): boolean => {
         const others = largestFirst(left.filter((other) => other !== each)).slice(0, devicesLeft - 1);
         return this.#isBestOfHost(each, left, restBytes) && each.sizeBytes + totalBytes(others) >= restBytes;
       };
@@ -124,34 +126,34 @@ class Rules {
   }
 
   /** Racks that were used least come first, and in them the hosts that were used least. */
-  rackRank(device: Device, taken: readonly Device[]): number {
+  rackRank(device: Space, taken: readonly Space[]): number {
     const inRack = taken.filter((each) => this.#rackOf(each) === this.#rackOf(device)).length;
     return inRack + this.#of(device.hostId, taken).length / 1_000;
   }
 
   /** The hosts that are used already come first, then those that hold the most. */
-  fillRank(device: Device, taken: readonly Device[], left: readonly Device[]): number {
+  fillRank(device: Space, taken: readonly Space[], left: readonly Space[]): number {
     if (this.#of(device.hostId, taken).length > 0) return Number.NEGATIVE_INFINITY;
     return -this.#largestBytes(this.#of(device.hostId, left), this.request.maxDevices - taken.length);
   }
 
   /** The smallest device that holds the rest is the best one of its host; if there is none, the largest. */
-  #isBestOfHost(device: Device, left: readonly Device[], restBytes: number): boolean {
+  #isBestOfHost(device: Space, left: readonly Space[], restBytes: number): boolean {
     const sizes = this.#of(device.hostId, left).map(({ sizeBytes }) => sizeBytes);
     const holding = sizes.filter((sizeBytes) => sizeBytes >= restBytes);
     return device.sizeBytes === (holding.length > 0 ? Math.min(...holding) : Math.max(...sizes));
   }
 
-  #of(id: string, devices: readonly Device[]): readonly Device[] {
+  #of(id: string, devices: readonly Space[]): readonly Space[] {
     return devices.filter((device) => device.hostId === id);
   }
 
-  #largestBytes(devices: readonly Device[], count = this.request.maxDevices): number {
+  #largestBytes(devices: readonly Space[], count = this.request.maxDevices): number {
     return totalBytes(largestFirst(devices).slice(0, count));
   }
 }
 
-function usableDevices(fleet: TestFleet, request: Request, suspected: string | undefined): readonly Device[] {
+function usableDevices(fleet: TestFleet, request: Request, suspected: string | undefined): readonly Space[] {
   const { maxBlockSizeBytes = Number.POSITIVE_INFINITY } = request;
   return [...fleet.tables.devices.entries()].filter((device) => {
     const host = fleet.host(device.hostId);
@@ -165,9 +167,9 @@ function usableDevices(fleet: TestFleet, request: Request, suspected: string | u
 }
 
 /** Returns the choice for a request that names the host. */
-function hostChoice(fleet: TestFleet, request: Request, id: string): readonly Device[] {
+function hostChoice(fleet: TestFleet, request: Request, id: string): readonly Space[] {
   const allocation = allocate(fleet.tables, { ...request, hostId: hostId(id) }, request);
-  return "devices" in allocation ? allocation.devices : [];
+  return "spaces" in allocation ? allocation.spaces : [];
 }
 
 function someHost(id: string, below: Random): Host {
@@ -205,11 +207,11 @@ function someRequest(below: Random, draw: number): Request {
   };
 }
 
-function costOf(devices: readonly Device[], sizeBytes: number): number {
+function costOf(devices: readonly Space[], sizeBytes: number): number {
   const paths = new Set(devices.map((device) => device.path)).size;
   return totalBytes(devices) + (devices.length + paths - 2) * sizeBytes;
 }
 
-const largestFirst = (devices: readonly Device[]): readonly Device[] =>
+const largestFirst = (devices: readonly Space[]): readonly Space[] =>
   [...devices].sort((a, b) => b.sizeBytes - a.sizeBytes);
-const brief = ({ deviceId, hostId, path, sizeBytes }: Device): string => `${deviceId} ${hostId} ${path} ${sizeBytes}`;
+const brief = ({ deviceId, hostId, path, sizeBytes }: Space): string => `${deviceId} ${hostId} ${path} ${sizeBytes}`;

@@ -30,7 +30,7 @@ function fleetOf(hosts: readonly Host[], text: string): TestFleet {
 
 function chosen(fleet: TestFleet, wanted: DiskRequest, maxDevices = 16, draw = 0): string {
   const allocation = allocate(fleet.tables, wanted, { maxDevices, draw });
-  return "devices" in allocation ? allocation.devices.map((device) => device.deviceId).join(" ") : "none";
+  return "spaces" in allocation ? allocation.spaces.map((device) => device.deviceId).join(" ") : "none";
 }
 
 const nothingElse = { awaitedHostIds: [], blocked: { heldByUnknownDisk: 0, saidUnwell: 0 } };
@@ -125,13 +125,13 @@ describe("allocation", () => {
       const wanted = request({ sizeBytes: sizeMib * MIB });
       const limits = { maxDevices: 16, nearHostId: hostId("h2") };
       for (const draw of [0, 0.3, 0.6, 0.9])
-        expect(allocate(tables, wanted, { ...limits, draw })).to.have.nested.property("devices[0].deviceId", expected);
+        expect(allocate(tables, wanted, { ...limits, draw })).to.have.nested.property("spaces[0].deviceId", expected);
     });
 
   it("skips devices with larger blocks than allowed", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { blockSizeBytes: 8192 }), aDevice("d2")] });
     const limits = { maxDevices: 16, maxBlockSizeBytes: 4096, draw: 0 };
-    expect(allocate(fleet.tables, request(), limits)).to.have.nested.property("devices[0].deviceId", "d2");
+    expect(allocate(fleet.tables, request(), limits)).to.have.nested.property("spaces[0].deviceId", "d2");
     expect(allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), limits)).to.have.nested.property(
       "shortage.usableBytes",
       64 * MIB,
@@ -251,7 +251,7 @@ describe("allocation", () => {
         devices: counting(tables.devices, "by", () => read++),
       };
       const allocation = allocate(counted, request(wanted), { maxDevices: 16, draw: 0.5, ...limits });
-      expect(allocation).to.have.property("devices");
+      expect(allocation).to.have.property("spaces");
       expect(read).to.be.within(1, maxRead);
     });
 

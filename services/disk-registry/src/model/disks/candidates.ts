@@ -1,6 +1,7 @@
 import type { DeviceId, HostId } from "@diskmesh/domain";
 import { byCount, byLargest, byRack, byTotal, type FreeSpace, freeSpaceOf } from "../store/free-space.js";
 import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
+import { type Space, spacesOf } from "../store/slices.js";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
 
 export interface AllocationLimits {
@@ -28,16 +29,18 @@ export interface AllocationLimits {
   readonly nearHostId?: HostId | "";
 }
 
+type DeviceLimits = Pick<AllocationLimits, "maxBlockSizeBytes" | "named">;
+
 /** Free devices of a host that a request may use. */
 export class FreeDevices {
-  #devices: Device[];
+  #devices: Space[];
 
-  constructor(devices: readonly Device[]) {
+  constructor(devices: readonly Space[]) {
     this.#devices = [...largestFirst(devices)];
   }
 
   /** Devices that were not taken, largest first. */
-  get left(): readonly Device[] {
+  get left(): readonly Space[] {
     return this.#devices;
   }
 
@@ -47,7 +50,7 @@ export class FreeDevices {
   }
 
   /** Takes the smallest device of `restBytes`, or the largest device when that has at least `minBytes`. */
-  take(minBytes: number, restBytes: number): Device | undefined {
+  take(minBytes: number, restBytes: number): Space | undefined {
     const device = smallestOf(this.#devices, restBytes) ?? this.#devices[0];
     if (device === undefined || device.sizeBytes < minBytes) return undefined;
     this.#devices.splice(this.#devices.indexOf(device), 1);
@@ -122,8 +125,8 @@ export class Candidates {
 }
 
 /** Returns the largest devices, largest first: as many as hold `neededBytes`, up to the maximum. */
-export function largestDevices(candidates: Candidates, neededBytes: number, maxDevices: number): Device[] {
-  let found: readonly Device[] = [];
+export function largestDevices(candidates: Candidates, neededBytes: number, maxDevices: number): Space[] {
+  let found: readonly Space[] = [];
   for (const { hostId, largestBytes } of candidates.byLargest()) {
     const known = found.filter(({ sizeBytes }) => sizeBytes >= largestBytes);
     if (known.length >= maxDevices || totalBytes(known) >= neededBytes) break;
@@ -137,12 +140,34 @@ function isAllowed(host: Host, { az, hostId }: DiskRequest): boolean {
   return hostId === "" ? host.az === az : host.hostId === hostId && (az === "" || host.az === az);
 }
 
-/** Returns the free devices of a host that a request may use. */
+/** Returns the free spaces of a host that a request may use. */
 export function freeOf(
   tables: RegistryTables,
   hostId: HostId,
+  request: DiskRequest,
+  limits: DeviceLimits,
+): readonly Space[] {
+  return usableOf(tables, hostId, request, limits).flatMap(spacesOf);
+}
+
+/** Returns the devices of a host without runs that a request may use, each as a whole. */
+export function emptyOf(
+  tables: RegistryTables,
+  hostId: HostId,
+  request: DiskRequest,
+  limits: DeviceLimits,
+): readonly Space[] {
+  const empty = usableOf(tables, hostId, request, limits).filter(({ runs }) => runs.length === 0);
+  return empty.map(({ deviceId, path, pool, blockSizeBytes, sizeBytes }) => {
+    return { deviceId, hostId, path, pool, blockSizeBytes, sizeBytes };
+  });
+}
+
+function usableOf(
+  tables: RegistryTables,
+  hostId: HostId,
   { pool }: DiskRequest,
-  { maxBlockSizeBytes = Number.POSITIVE_INFINITY, named }: Pick<AllocationLimits, "maxBlockSizeBytes" | "named">,
+  { maxBlockSizeBytes = Number.POSITIVE_INFINITY, named }: DeviceLimits,
 ): readonly Device[] {
   return [...tables.devices.by("freeByHost", hostId)].filter(
     (device) =>
@@ -156,23 +181,23 @@ function rotated<T>(items: readonly T[], draw: number): readonly T[] {
 }
 
 /** Returns the smallest device of at least that size, and the first of equal ones. */
-export function smallestOf(devices: readonly Device[], minBytes: number): Device | undefined {
+export function smallestOf(devices: readonly Space[], minBytes: number): Space | undefined {
   const last = devices[countFrom(devices, minBytes) - 1];
   return last === undefined ? undefined : devices[countFrom(devices, last.sizeBytes + 1)];
 }
 
 /** Returns the number of devices of at least that size; the devices are sorted largest first. */
-function countFrom(devices: readonly Device[], minBytes: number): number {
+function countFrom(devices: readonly Space[], minBytes: number): number {
   let [low, high] = [0, devices.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((devices[middle] as Device).sizeBytes >= minBytes) low = middle + 1;
+    if ((devices[middle] as Space).sizeBytes >= minBytes) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
-export function largestFirst(devices: readonly Device[]): readonly Device[] {
+export function largestFirst(devices: readonly Space[]): readonly Space[] {
   return [...devices].sort((a, b) => b.sizeBytes - a.sizeBytes);
 }
 

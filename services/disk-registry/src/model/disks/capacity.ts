@@ -1,5 +1,6 @@
 import { sumBytes } from "@diskmesh/domain";
 import { type Host, isFree, type RegistryTables } from "../store/schema.js";
+import { spacesOf } from "../store/slices.js";
 import { isPlaceable, type WhySuspected } from "./placement.js";
 
 /** Space of a pool in an az, in bytes. */
@@ -13,13 +14,13 @@ export interface PoolCapacity {
 
 interface CapacityOptions {
   readonly whySuspected: WhySuspected;
-  /** Maximum devices of a disk. */
+  /** Maximum parts of a disk. */
   readonly maxDevices: number;
 }
 
 interface Sums {
   totalBytes: number;
-  /** Sizes of the devices that `allocate` may use now. */
+  /** Sizes of the spaces that `allocate` may use now. */
   readonly freeSizesBytes: number[];
 }
 
@@ -61,6 +62,6 @@ function addHost(
     const sums = pools.get(pool) ?? { totalBytes: 0, freeSizesBytes: [] };
     pools.set(pool, sums);
     sums.totalBytes = sumBytes([sums.totalBytes, sizeBytes]);
-    if (isUsable && isFree(device)) sums.freeSizesBytes.push(sizeBytes);
+    if (isUsable && isFree(device)) sums.freeSizesBytes.push(...spacesOf(device).map((space) => space.sizeBytes));
   }
 }

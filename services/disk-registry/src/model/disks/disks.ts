@@ -12,8 +12,8 @@ import {
 } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
-import { allDevices, countingDevices, freeDevice, partsOn } from "../store/layout.js";
-import { holds, withDisk } from "../store/runs.js";
+import { allDevices, countingDevices, freeCopy, partsOn, takeSpace } from "../store/layout.js";
+import { holds } from "../store/runs.js";
 import {
   type Disk,
   type DiskRequest,
@@ -23,9 +23,12 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
+import { MAX_RUNS_OF_DEVICE, type Space } from "../store/slices.js";
 import { allocate } from "./allocation.js";
-import type { AllocationLimits } from "./candidates.js";
-import { withAddedDevices } from "./export-changes.js";
+import { type AllocationLimits, totalBytes } from "./candidates.js";
+import { withAddedBytes } from "./export-changes.js";
+import { lengthenLast } from "./lengthening.js";
+import { NOBODY_SUSPECTED } from "./placement.js";
 import { howToEnd, requireDisk } from "./publications.js";
 import type { Shortage } from "./shortage.js";
 
@@ -66,15 +69,15 @@ export function createDisk(
   }
   const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, ...choice });
   if ("shortage" in allocation) throw noSpace(diskId, request, allocation.shortage, limits);
-  const { devices } = allocation;
-  for (const device of devices) tx.devices.put(withDisk(device, diskId));
+  const { spaces } = allocation;
+  for (const space of spaces) takeSpace(tx, space, diskId);
   const disk: Disk = {
     diskId,
     requested: request,
-    sizeBytes: devices.reduce((sum, device) => sum + device.sizeBytes, 0),
-    blockSizeBytes: Math.max(...devices.map((device) => device.blockSizeBytes)),
+    sizeBytes: totalBytes(spaces),
+    blockSizeBytes: Math.max(...spaces.map((space) => space.blockSizeBytes)),
     az: request.az === "" ? (tx.hosts.get(request.hostId)?.az ?? "") : request.az,
-    parts: partsOn(devices),
+    parts: partsOn(spaces),
     labels,
     createdAtMs: nowMs,
     ...(ioLimits && { limits: ioLimits }),
@@ -119,7 +122,15 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
   // A repeated creation has another ID. Orchestrators merge its failures when their messages are equal.
   const disk = grown === undefined ? "a disk" : `disk ${diskId}`;
   const wanted = `${disk} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
-  const { erasingDevices, comingDevices, sufficesSoon, awaitedHostIds, blocked } = shortage;
+  const {
+    erasingDevices,
+    comingDevices,
+    sufficesSoon,
+    awaitedHostIds,
+    blocked,
+    largestRunBytes,
+    crowdedDevices = 0,
+  } = shortage;
   const erasing = erasingDevices > 0 && `${countText(erasingDevices, "device is", "devices are")} being erased`;
   const coming =
     comingDevices > 0 &&
@@ -138,8 +149,12 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
   const { maxDevicesPerDisk: max } = limits;
   const free = `${shortage.usableBytes} bytes are free on the largest devices, of which a disk takes at most ${max}`;
   const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
+  const largest = largestRunBytes !== undefined && `the largest free run has room for ${largestRunBytes} bytes`;
+  const crowded =
+    crowdedDevices > 0 &&
+    `${countText(crowdedDevices, "device has", "devices have")} free slices and ${MAX_RUNS_OF_DEVICE} runs, the most of a device`;
   const found = `${wanted}: ${free}${blocks}`;
-  const said = [found, erasing, coming, awaited, heldByUnknown, saidUnwell, advice];
+  const said = [found, largest, crowded, erasing, coming, awaited, heldByUnknown, saidUnwell, advice];
   const message = said.filter(Boolean).join("; ");
   const about = { disk_id: diskId, pool: request.pool };
   if (awaitedHostIds.length > 0)
@@ -175,23 +190,42 @@ export function resizeDisk(
       `disk ${diskId} is published to host ${publication.hostId}, which cannot enlarge it while it serves it as a block device or by a storage daemon: unpublish the disk, enlarge it, and publish it again`,
       { reason: "DISK_IN_USE", about: { ...about, host_id: publication.hostId } },
     );
+  const whySuspected = choice.whySuspected ?? NOBODY_SUSPECTED;
+  const longer = lengthenLast(tx, disk, sizeBytes - disk.sizeBytes, whySuspected);
+  const spaces = addedSpaces(tx, longer, sizeBytes, limits, choice);
+  for (const space of spaces) takeSpace(tx, space, diskId);
+  const parts = [...longer.parts, ...partsOn(spaces)];
+  const larger = { ...longer, sizeBytes: longer.sizeBytes + totalBytes(spaces), parts };
+  const changed = parts.filter((part) => !disk.parts.includes(part));
+  const resized = withAddedBytes(tx, disk, larger, changed);
+  tx.disks.put(resized);
+  return resized;
+}
+
+/** Returns the free space that the disk takes beside what it has. */
+function addedSpaces(
+  tables: RegistryTables,
+  disk: Disk,
+  sizeBytes: number,
+  limits: DiskLimits,
+  choice: Choice,
+): readonly Space[] {
+  const { diskId, parts, publication, requested } = disk;
+  if (sizeBytes <= disk.sizeBytes) return [];
   const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
-  const allocation = allocate(tx, missing, {
-    maxDevices: limits.maxDevicesPerDisk - disk.parts.length,
+  // Copies that count on one device have one session, so a device with another copy of the disk is not chosen.
+  const others = parts.flatMap(({ copies }) => copies.filter(({ state }) => state !== "COUNTS"));
+  const isTaken = (id: DeviceId): boolean => !holds(tables.devices.get(id), diskId);
+  const allocation = allocate(tables, missing, {
+    maxDevices: limits.maxDevicesPerDisk - parts.length,
     // The data on the disk was written in blocks of this size, so added devices must not have larger ones.
     maxBlockSizeBytes: disk.blockSizeBytes,
-    named: new Set(allDevices(disk)),
+    named: new Set([...allDevices(disk).filter(isTaken), ...others.map(({ deviceId }) => deviceId)]),
     ...choice,
     nearHostId: publication?.hostId ?? "",
   });
   if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits, disk);
-  for (const device of allocation.devices) tx.devices.put(withDisk(device, diskId));
-  const added = allocation.devices.reduce((sum, device) => sum + device.sizeBytes, 0);
-  const addedIds = allocation.devices.map((device) => device.deviceId);
-  const larger = { ...disk, sizeBytes: disk.sizeBytes + added, parts: [...disk.parts, ...partsOn(allocation.devices)] };
-  const resized = withAddedDevices(tx, larger, addedIds);
-  tx.disks.put(resized);
-  return resized;
+  return allocation.spaces;
 }
 
 /**
@@ -211,9 +245,8 @@ export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly De
     );
   }
   const freed: DeviceId[] = [];
-  for (const deviceId of allDevices(disk)) {
-    if (freeDevice(tx, disk, deviceId)) freed.push(deviceId);
-  }
+  for (const copy of disk.parts.flatMap(({ copies }) => copies))
+    if (freeCopy(tx, disk, copy)) freed.push(copy.deviceId);
   tx.disks.delete(diskId);
   return freed;
 }

@@ -1,8 +1,8 @@
 import { expect } from "chai";
-import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import { aDevice, aDisk, aHost, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
 import { withCopies } from "../store/layout.js";
 import type { Publication } from "../store/schema.js";
-import { completeChange, groupsOfOwnSessions, setDiskLimits, withAddedDevices } from "./export-changes.js";
+import { completeChange, groupsOfOwnSessions, setDiskLimits, withAddedBytes } from "./export-changes.js";
 import { renewSession } from "./publications.js";
 import { planSession } from "./session-plan.js";
 
@@ -43,9 +43,10 @@ describe("changes of an export", () => {
   ];
   for (const [state, expected] of grown)
     it(`a device added to a disk that is ${state ?? "not published"} -> ${JSON.stringify(expected)}`, () => {
-      const disk = aDisk("x", ["d1", "d2"], { publication: state && publication(state), lastSessionNumber: 5 });
-      const fleet = new TestFleet({ disks: [disk] });
-      const larger = fleet.transact((tx) => withAddedDevices(tx, disk, [deviceId("d2")]));
+      const fields = { publication: state && publication(state), lastSessionNumber: 5 };
+      const [before, disk] = [aDisk("x", ["d1"], fields), aDisk("x", ["d1", "d2"], fields)];
+      const fleet = new TestFleet({ disks: [before] });
+      const larger = fleet.transact((tx) => withAddedBytes(tx, before, disk, disk.parts.slice(1)));
       const { publication: after, lastSessionNumber } = larger;
       expect(after?.state).to.equal(state);
       if (expected) expect(after).to.deep.include(expected);
@@ -81,7 +82,8 @@ describe("changes of an export", () => {
     const groups =
       plan &&
       groupsOfOwnSessions(plan).map(
-        ({ host, deviceIds, sessionNumber }) => `${host.hostId} ${sessionNumber}: ${deviceIds}`,
+        ({ host, devices, sessionNumber }) =>
+          `${host.hostId} ${sessionNumber}: ${devices.map((device) => device.deviceId)}`,
       );
     expect(groups).to.deep.equal(["h1 201: d2", "h1 202: d3,d4", "h2 202: d5"]);
     fleet.transact((tx) => completeChange(tx, x, changing));

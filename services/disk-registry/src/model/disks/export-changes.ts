@@ -1,7 +1,9 @@
 import { type DeviceId, type DiskId, type HostId, type IoLimits, sameIoLimits } from "@diskmesh/domain";
 import { nextSessionNumber } from "../devices/counters.js";
-import { copyOn, withCopies, withoutLeaving } from "../store/layout.js";
+import type { Copy, Part } from "../store/disk-parts.js";
+import { copyAtSlice, sessionOf, withoutLeaving } from "../store/layout.js";
 import {
+  type Device,
   type Disk,
   type Host,
   isChangePending,
@@ -25,22 +27,26 @@ export function setDiskLimits(tx: RegistryTransaction, diskId: DiskId, limits: I
 }
 
 /**
- * Returns the disk, to which devices were added, with what its publication needs of them. A host that serves the disk
- * goes on in its session; the added devices get a session of their own, because they may have seen later ones.
+ * Returns the disk, of which these parts were added or have become longer, with what its publication needs of their
+ * runs. A host that serves the disk goes on in its session. A longer run widens its session; a new one gets a session of
+ * its own, because its bytes may have seen later ones.
  */
-export function withAddedDevices(tx: RegistryTransaction, disk: Disk, deviceIds: readonly DeviceId[]): Disk {
+export function withAddedBytes(tx: RegistryTransaction, before: Disk, disk: Disk, parts: readonly Part[]): Disk {
   const { publication } = disk;
   if (publication === undefined || publication.state === "UNPUBLISHING") return disk;
   // Nothing is served yet, so that all devices can get one new session.
   if (publication.state === "PUBLISHING") return putPublication(tx, disk, publication);
-  const sessionNumber = nextSessionNumber(tx);
-  const inSession = withCopies(disk, (copy) => (deviceIds.includes(copy.deviceId) ? { ...copy, sessionNumber } : copy));
-  return withNextRevision({ ...inSession, lastSessionNumber: sessionNumber });
-}
-
-/** Returns the session that a device of a published disk grants to the disk's host. */
-export function sessionOn(disk: Disk, deviceId: DeviceId): number {
-  return copyOn(disk, deviceId)?.sessionNumber ?? disk.publication?.sessionNumber ?? 0;
+  const formerCopy = ({ deviceId, first = 0 }: Copy): Copy | undefined => copyAtSlice(before, deviceId, first);
+  const isNew = parts.some(({ copies }) => copies.some((copy) => formerCopy(copy) === undefined));
+  const newSession = isNew ? nextSessionNumber(tx) : 0;
+  const inSession = (copy: Copy): Copy => {
+    const former = formerCopy(copy);
+    return { ...copy, sessionNumber: former === undefined ? newSession : sessionOf(before, former) };
+  };
+  const added = disk.parts.map((part) =>
+    parts.includes(part) ? { ...part, copies: part.copies.map(inSession) } : part,
+  );
+  return withNextRevision({ ...disk, parts: added, ...(isNew && { lastSessionNumber: newSession }) });
 }
 
 /** Returns the devices with sessions of their own, to ask for these, by host and session. */
@@ -48,14 +54,17 @@ export function groupsOfOwnSessions({
   disk,
   groups,
 }: SessionPlan): readonly (SessionGroup & { sessionNumber: number })[] {
-  const hosts = new Map<DeviceId, Host>(groups.flatMap(({ host, deviceIds }) => deviceIds.map((id) => [id, host])));
-  const found = new Map<string, { host: Host; deviceIds: DeviceId[]; sessionNumber: number }>();
+  const asked = new Map<DeviceId, { host: Host; device: Device }>(
+    groups.flatMap(({ host, devices }) => devices.map((device) => [device.deviceId, { host, device }])),
+  );
+  const found = new Map<string, { host: Host; devices: Device[]; sessionNumber: number }>();
   for (const { deviceId, sessionNumber } of disk.parts.flatMap(({ copies }) => copies)) {
-    const host = hosts.get(deviceId);
-    if (host === undefined || sessionNumber === undefined) continue;
+    const on = asked.get(deviceId);
+    if (on === undefined || sessionNumber === undefined) continue;
+    const { host, device } = on;
     const key = `${host.hostId} ${sessionNumber}`;
-    const group = found.get(key) ?? { host, deviceIds: [], sessionNumber };
-    group.deviceIds.push(deviceId);
+    const group = found.get(key) ?? { host, devices: [], sessionNumber };
+    if (!group.devices.includes(device)) group.devices.push(device);
     found.set(key, group);
   }
   return [...found.values()];

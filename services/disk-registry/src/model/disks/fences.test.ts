@@ -88,7 +88,9 @@ describe("fences", () => {
   it("name an absent device's host and one that does not answer, and ask the others", () => {
     const fleet = scene({ publication: at("PUBLISHED") }, { h3: { state: "UNAVAILABLE", stateMessage: "h3 is gone" } });
     fence(fleet);
-    expect(planSession(fleet.tables, x)?.groups.map((group) => group.deviceIds)).to.deep.equal([["d2"]]);
+    expect(
+      planSession(fleet.tables, x)?.groups.map(({ devices }) => devices.map(({ deviceId }) => deviceId)),
+    ).to.deep.equal([["d2"]]);
     const progress = (answers: [string, string][]) =>
       fenceProgress(fleet.tables, x, h1, new Map(answers.map(([id, text]) => [deviceId(id), text])));
     expect(progress([]).unaskedDevices.map((device) => device.deviceId)).to.deep.equal(["d3"]);

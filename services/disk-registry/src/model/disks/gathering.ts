@@ -1,5 +1,5 @@
 import type { FreeSpace } from "../store/free-space.js";
-import type { Device } from "../store/schema.js";
+import type { Space } from "../store/slices.js";
 import { type Candidates, type FreeDevices, largestDevices, totalBytes } from "./candidates.js";
 
 /** Maximum hosts read, or passed over, in search of a better one. Bounds the work in a large fleet. */
@@ -8,11 +8,11 @@ export const MAX_HOSTS_READ = 512;
 /** Devices in the order in which a disk takes them. `minBytes` never falls from one call to the next. */
 interface Source {
   /** Takes the smallest device of `restBytes`, or if there is none a device of at least `minBytes`. */
-  take(minBytes: number, restBytes: number, devicesLeft: number): Device | undefined;
+  take(minBytes: number, restBytes: number, devicesLeft: number): Space | undefined;
 }
 
 /** Takes one device after another: of different racks as long as there are any, then of different hosts. */
-export function spread(candidates: Candidates, neededBytes: number, maxDevices: number): readonly Device[] | undefined {
+export function spread(candidates: Candidates, neededBytes: number, maxDevices: number): readonly Space[] | undefined {
   const racks = new Turns(
     candidates.byRack(),
     (hosts) => new Turns(hosts, (space) => new HostSource(candidates, space)),
@@ -21,7 +21,7 @@ export function spread(candidates: Candidates, neededBytes: number, maxDevices: 
 }
 
 /** Takes all suitable devices of a host, then those of the next one: each time the host that holds the most. */
-export function fill(candidates: Candidates, neededBytes: number, maxDevices: number): readonly Device[] | undefined {
+export function fill(candidates: Candidates, neededBytes: number, maxDevices: number): readonly Space[] | undefined {
   return gather(candidates, new FullestFirst(candidates), neededBytes, maxDevices);
 }
 
@@ -31,10 +31,10 @@ function gather(
   source: Source,
   neededBytes: number,
   maxDevices: number,
-): readonly Device[] | undefined {
+): readonly Space[] | undefined {
   const largest = largestDevices(candidates, neededBytes, maxDevices);
   if (totalBytes(largest) < neededBytes) return undefined;
-  const chosen: Device[] = [];
+  const chosen: Space[] = [];
   for (let restBytes = neededBytes; restBytes > 0; ) {
     const devicesLeft = maxDevices - chosen.length;
     const minBytes = restBytes - totalBytes(largest.slice(0, devicesLeft - 1));
@@ -49,9 +49,9 @@ function gather(
   return chosen;
 }
 
-function takeLargest(candidates: Candidates, [first]: readonly Device[], minBytes: number, restBytes: number): Device {
-  const { hostId } = first as Device;
-  return candidates.freeDevicesOf(hostId).take(minBytes, restBytes) as Device;
+function takeLargest(candidates: Candidates, [first]: readonly Space[], minBytes: number, restBytes: number): Space {
+  const { hostId } = first as Space;
+  return candidates.freeDevicesOf(hostId).take(minBytes, restBytes) as Space;
 }
 
 /** A source that says how often its next device's host was used; undefined when it has no device of that size. */
@@ -71,7 +71,7 @@ class HostSource implements CountedSource {
     return largest === undefined || largest.sizeBytes < minBytes ? undefined : 0;
   }
 
-  take(minBytes: number, restBytes: number): Device | undefined {
+  take(minBytes: number, restBytes: number): Space | undefined {
     return this.#devices.take(minBytes, restBytes);
   }
 
@@ -103,7 +103,7 @@ class Turns<T> implements CountedSource {
     return this.#next(minBytes)?.uses;
   }
 
-  take(minBytes: number, restBytes: number, devicesLeft: number): Device | undefined {
+  take(minBytes: number, restBytes: number, devicesLeft: number): Space | undefined {
     const next = this.#next(minBytes);
     if (next === undefined) return undefined;
     if (next === this.#unused) {
@@ -148,7 +148,7 @@ class FullestFirst implements Source {
     this.#spaces = withoutHost(candidates.byTotal(), near);
   }
 
-  take(minBytes: number, restBytes: number, devicesLeft: number): Device | undefined {
+  take(minBytes: number, restBytes: number, devicesLeft: number): Space | undefined {
     const device = this.#current?.take(minBytes, restBytes);
     if (device !== undefined) return device;
     this.#current = this.#fullest(minBytes, devicesLeft);

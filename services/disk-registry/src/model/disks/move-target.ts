@@ -1,12 +1,14 @@
 import { bytesText, countText, type HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { allDevices, countingDevices } from "../store/layout.js";
-import { holdsAnyDisk, isDirty } from "../store/runs.js";
+import { holds, holdsAnyDisk, isDirty } from "../store/runs.js";
 import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
+import { type Space, spacesOf, spacesOnceErased } from "../store/slices.js";
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
 import type { Moving } from "./moves.js";
 import { whyNotPlaceable } from "./placement.js";
+import { chooseWhole, isWhole } from "./whole-target.js";
 
 /** Copies in which a host takes part at once, as source or target. The rate of a host is shared out among them. */
 export const COPIES_OF_HOST = 2;
@@ -21,7 +23,7 @@ export interface TargetChoice extends Pick<AllocationLimits, "draw" | "mayYetBeH
   readonly nowMs: number;
 }
 
-export type ChosenTarget = { readonly device: Device } | { readonly why: string; readonly isShort: boolean };
+export type ChosenTarget = { readonly space: Space } | { readonly why: string; readonly isShort: boolean };
 
 /**
  * Chooses a free device for a part: of the disk's pool and az, at least as large, with no larger blocks, and where the
@@ -42,9 +44,11 @@ export function chooseTarget(tables: RegistryTables, moving: Moving, choice: Tar
   const apart = (hostId: HostId): string | undefined =>
     racks.has(tables.hosts.get(hostId)?.rack ?? "") ? "has a rack of another part" : excluded(hostId);
   for (const whySuspected of racks.size > 0 ? [apart, excluded] : [excluded]) {
-    const allocation = allocate(tables, requestOf(moving), { ...limitsOf(moving, choice), whySuspected });
-    const [device] = "devices" in allocation ? allocation.devices : [];
-    if (device !== undefined) return { device };
+    const [request, limits] = [requestOf(moving), { ...limitsOf(tables, moving, choice), whySuspected }];
+    const allocation = allocate(tables, request, limits);
+    const [space] = "spaces" in allocation ? allocation.spaces : [];
+    const target = space ?? (isWhole(moving) ? chooseWhole(tables, request, limits) : undefined);
+    if (target !== undefined) return { space: target };
   }
   return { why: whyNowhere(tables, moving, excluded, choice.nowMs), isShort: true };
 }
@@ -54,10 +58,10 @@ export function chooseAnyTarget(
   tables: RegistryTables,
   parts: readonly [Moving, ...Moving[]],
   choice: TargetChoice,
-): { readonly moving: Moving; readonly device: Device } | Extract<ChosenTarget, { readonly why: string }> {
+): { readonly moving: Moving; readonly space: Space } | Extract<ChosenTarget, { readonly why: string }> {
   const [first, ...others] = parts;
   const chosen = chooseTarget(tables, first, choice);
-  if ("device" in chosen) return { moving: first, device: chosen.device };
+  if ("space" in chosen) return { moving: first, space: chosen.space };
   const needsOf = ({ move, source, sizeBytes }: Moving) =>
     `${sizeBytes} ${move.toHostId} ${move.elsewhere} ${source.hostId}`;
   const tried = new Set([needsOf(first)]);
@@ -65,7 +69,7 @@ export function chooseAnyTarget(
     if (tried.has(needsOf(moving))) continue;
     tried.add(needsOf(moving));
     const other = chooseTarget(tables, moving, choice);
-    if ("device" in other) return { moving, device: other.device };
+    if ("space" in other) return { moving, space: other.space };
   }
   return chosen;
 }
@@ -79,15 +83,21 @@ function requestOf({ disk, move, sizeBytes }: Moving): DiskRequest {
   return { sizeBytes, az: disk.az, hostId: move.toHostId ?? "", pool, spreadRacks: false };
 }
 
-function limitsOf({ disk }: Moving, { draw, mayYetBeHeard }: TargetChoice): AllocationLimits {
+function limitsOf(tables: RegistryTables, moving: Moving, { draw, mayYetBeHeard }: TargetChoice): AllocationLimits {
+  const { disk } = moving;
   return {
     maxDevices: 1,
     maxBlockSizeBytes: disk.blockSizeBytes,
-    named: new Set(allDevices(disk)),
+    named: new Set(allDevices(disk).filter((deviceId) => !mayTake(tables.devices.get(deviceId), moving))),
     nearHostId: disk.publication?.hostId ?? "",
     draw,
     ...(mayYetBeHeard && { mayYetBeHeard }),
   };
+}
+
+/** Returns whether the part may move to a device that its disk names: one with another part, that was never purged. */
+function mayTake(device: Device | undefined, { disk, source }: Moving): boolean {
+  return device !== undefined && device.deviceId !== source.deviceId && holds(device, disk.diskId);
 }
 
 /** Returns how many copies each host takes part in. */
@@ -155,21 +165,21 @@ function hostsOf(tables: RegistryTables, { disk, move }: Moving): readonly Host[
 }
 
 /** Returns whether the device would do once it is clean. */
-function isSuitable(device: Device, { disk, sizeBytes }: Moving): boolean {
+function isSuitable(device: Device, moving: Moving): boolean {
   const { deviceId, pool, health, removalRequested, blockSizeBytes } = device;
-  if (allDevices(disk).includes(deviceId)) return false;
-  const isUsable =
-    !holdsAnyDisk(device) && health === "ONLINE" && !removalRequested && device.unknownSession === undefined;
-  return (
-    isUsable && pool === disk.requested.pool && device.sizeBytes >= sizeBytes && blockSizeBytes <= disk.blockSizeBytes
-  );
+  const { disk, sizeBytes } = moving;
+  if (allDevices(disk).includes(deviceId) && !mayTake(device, moving)) return false;
+  const isUsable = health === "ONLINE" && !removalRequested && device.unknownSession === undefined;
+  const isEmpty = isWhole(moving) && !holdsAnyDisk(device) && device.sizeBytes >= sizeBytes;
+  const hasRoom = isEmpty || spacesOnceErased(device).some((space) => space.sizeBytes >= sizeBytes);
+  return isUsable && hasRoom && pool === disk.requested.pool && blockSizeBytes <= disk.blockSizeBytes;
 }
 
 function whyNoDevice(tables: RegistryTables, { hostId }: Host, { disk }: Moving): string {
   const { pool } = disk.requested;
   const free = [...tables.devices.by("freeByHost", hostId)].filter((device) => device.pool === pool);
   if (free.length === 0) return "has no free device";
-  const largestBytes = free.reduce((most, { sizeBytes }) => Math.max(most, sizeBytes), 0);
+  const largestBytes = Math.max(0, ...free.flatMap(spacesOf).map(({ sizeBytes }) => sizeBytes));
   const large = free.every(({ blockSizeBytes }) => blockSizeBytes > disk.blockSizeBytes)
     ? ", all with larger blocks"
     : "";

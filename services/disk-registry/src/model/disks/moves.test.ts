@@ -66,8 +66,8 @@ function toTry(fleet: TestFleet): Copying | Mirroring {
     if (step.kind === "copy" || step.kind === "mirror") return step;
     if (step.kind === "choose") {
       const chosen = chooseTarget(fleet.tables, step, choice);
-      if (!("device" in chosen)) throw new Error(chosen.why);
-      fleet.transact((tx) => beginTarget(tx, step, chosen.device));
+      if (!("space" in chosen)) throw new Error(chosen.why);
+      fleet.transact((tx) => beginTarget(tx, step, chosen.space));
     } else if (step.kind === "begin") fleet.transact((tx) => beginTry(tx, x));
     else if (step.kind === "give_up") fleet.transact((tx) => giveUpTarget(tx, x, step.index, step.why));
     else settle(fleet);
@@ -255,8 +255,8 @@ describe("moves", () => {
       const step = planMove(fleet.tables, diskId(id));
       if (step.kind !== "choose") return step.kind;
       const chosen = chooseTarget(fleet.tables, step, choice);
-      if ("device" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.device));
-      return "device" in chosen ? "chosen" : chosen.why;
+      if ("space" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.space));
+      return "space" in chosen ? "chosen" : chosen.why;
     });
     expect(found.slice(0, 2)).to.deep.equal(["chosen", "chosen"]);
     expect(found[2]).to.match(/its turn: host h1 already takes part in 2 copies/);
@@ -274,8 +274,8 @@ describe("moves", () => {
     if (step.kind !== "choose") throw new Error(step.kind);
     expect(chooseTarget(fleet.tables, step, choice)).to.have.property("why");
     const chosen = chooseAnyTarget(fleet.tables, [step, ...step.others], choice);
-    if (!("device" in chosen)) throw new Error(chosen.why);
-    fleet.transact((tx) => beginTarget(tx, chosen.moving, chosen.device));
+    if (!("space" in chosen)) throw new Error(chosen.why);
+    fleet.transact((tx) => beginTarget(tx, chosen.moving, chosen.space));
     expect(parts(fleet)).to.deep.equal(["d1 COUNTS", "d3 COUNTS", "d2 COPYING"]);
     expect(planMove(fleet.tables, x)).to.deep.include({ kind: "begin", index: 1 });
   });
@@ -468,7 +468,7 @@ function advance(fleet: TestFleet, seen: (Copying | Mirroring)[]): void {
   if (step.kind === "begin") fleet.transact((tx) => beginTry(tx, x));
   if (step.kind !== "choose") return;
   const chosen = chooseTarget(fleet.tables, step, choice);
-  if ("device" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.device));
+  if ("space" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.space));
 }
 
 function requestAnything(fleet: TestFleet, random: () => number): void {

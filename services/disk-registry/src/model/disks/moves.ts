@@ -3,8 +3,8 @@ import { nextSessionNumber } from "../devices/counters.js";
 import { whyNotTold } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type { Copy, Move, MoveReason, Part } from "../store/disk-parts.js";
-import { countingCopy, freeDevice, partSizeBytes } from "../store/layout.js";
-import { holds, withDisk } from "../store/runs.js";
+import { copyAt, countingCopy, freeCopy, offsetOf, partSizeBytes, takeSpace } from "../store/layout.js";
+import { holds } from "../store/runs.js";
 import {
   type Device,
   type Disk,
@@ -15,6 +15,7 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
+import type { Space } from "../store/slices.js";
 import { withNextRevision } from "./export-changes.js";
 
 /** Failed tries after which another target is chosen. */
@@ -75,11 +76,15 @@ export interface Moving {
   readonly move: Move;
   readonly sizeBytes: number;
   readonly source: Device;
+  /** Start of the part on the source. */
+  readonly sourceOffsetBytes: number;
 }
 
 /** A part with its target, and the session of the present try. */
 export interface Copying extends Moving {
   readonly target: Device;
+  /** Start of the part on the target. */
+  readonly targetOffsetBytes: number;
   readonly sessionNumber: number;
   readonly sourceHost: Host;
   readonly targetHost: Host;
@@ -131,7 +136,7 @@ export function planMove(tables: RegistryTables, diskId: DiskId): MoveStep {
   if ("why" in hosts) return isLost(tables, source) ? { kind: "give_up", ...hosts, index } : { kind: "wait", ...hosts };
   if (busy !== undefined) return { kind: "wait", why: busy };
   if (sessionNumber === undefined) return { kind: "begin", index };
-  const order = { ...moving, ...hosts, target, sessionNumber };
+  const order = { ...moving, ...hosts, target, targetOffsetBytes: offsetOf(tables, disk, copying), sessionNumber };
   if (publication === undefined) return { kind: "copy", ...order };
   const holder = tables.hosts.get(publication.hostId);
   const whyNot = holder === undefined ? `host ${publication.hostId} was purged` : whyNotTold(holder);
@@ -155,7 +160,9 @@ function movingParts(tables: RegistryTables, disk: Disk, first: number): readonl
     if (part.move === undefined || (isAlone && index !== first) || source === undefined) return [];
     if (!holds(source, disk.diskId)) return [];
     if (!hasTarget(part) && whyUnreadable(tables, disk, part) !== undefined) return [];
-    return { disk, index, part, move: part.move, source, sizeBytes: partSizeBytes(tables, part) };
+    const sourceOffsetBytes = offsetOf(tables, disk, countingCopy(part));
+    const sizeBytes = partSizeBytes(tables, part);
+    return { disk, index, part, move: part.move, source, sourceOffsetBytes, sizeBytes };
   });
 }
 
@@ -223,10 +230,10 @@ function whyBusy(publication: Publication): string | undefined {
   return isChangePending(publication) ? `host ${hostId} has not taken up the last change of the disk` : undefined;
 }
 
-/** Makes the device the target of the part's move. Its contents do not count. */
-export function beginTarget(tx: RegistryTransaction, { disk, index }: Moving, target: Device): void {
-  tx.devices.put(withDisk(target, disk.diskId));
-  const copy: Copy = { deviceId: target.deviceId, state: "COPYING" };
+/** Makes the space the target of the part's move. Its contents do not count. */
+export function beginTarget(tx: RegistryTransaction, { disk, index }: Moving, target: Space): void {
+  takeSpace(tx, target, disk.diskId);
+  const copy = copyAt(target, "COPYING");
   tx.disks.put(withPart(disk, index, (part) => ({ ...part, copies: [...part.copies, copy] })));
 }
 
@@ -255,9 +262,12 @@ export function completeCopy(tx: RegistryTransaction, seen: Copying): boolean {
   const disk = tx.disks.get(seen.disk.diskId);
   if (disk === undefined || !isSameTry(disk, seen)) return false;
   if (disk.publication !== undefined || disk.lastSessionNumber !== seen.sessionNumber) return false;
-  freeDevice(tx, disk, seen.source.deviceId);
-  const copies: Copy[] = [{ deviceId: seen.target.deviceId, state: "COUNTS" }];
-  tx.disks.put(withPart(disk, seen.index, (part) => movedTo(copies, part, seen)));
+  const moved = withPart(disk, seen.index, (part) => {
+    freeCopy(tx, disk, countingCopy(part));
+    const { sessionNumber: _, ...target } = copyingCopy(part);
+    return movedTo([{ ...target, state: "COUNTS" }], part, seen);
+  });
+  tx.disks.put(moved);
   return true;
 }
 
@@ -269,13 +279,20 @@ export function completeCopy(tx: RegistryTransaction, seen: Copying): boolean {
 export function cutOver(tx: RegistryTransaction, seen: Mirroring): boolean {
   const disk = tx.disks.get(seen.disk.diskId);
   if (disk === undefined || !isSameTry(disk, seen) || !isSamePublication(disk, seen)) return false;
-  const { sessionNumber } = seen;
-  const copies: Copy[] = [
-    { deviceId: seen.target.deviceId, state: "COUNTS", sessionNumber },
-    { deviceId: seen.source.deviceId, state: "LEAVING" },
-  ];
-  tx.disks.put(withNextRevision(withPart(disk, seen.index, (part) => movedTo(copies, part, seen))));
+  const moved = withPart(disk, seen.index, (part) => {
+    const { sessionNumber: _, ...source } = countingCopy(part);
+    const copies: Copy[] = [
+      { ...copyingCopy(part), state: "COUNTS" },
+      { ...source, state: "LEAVING" },
+    ];
+    return movedTo(copies, part, seen);
+  });
+  tx.disks.put(withNextRevision(moved));
   return true;
+}
+
+function copyingCopy({ copies }: Part): Copy {
+  return copies.find(({ state }) => state === "COPYING") as Copy;
 }
 
 function movedTo(copies: readonly Copy[], { move: _, staysOn: __, ...part }: Part, { sizeBytes }: Copying): Part {
@@ -355,7 +372,7 @@ function failMove(
 function withoutTarget(tx: RegistryTransaction, disk: Disk, index: number): Disk {
   const target = disk.parts[index]?.copies.find(({ state }) => state === "COPYING");
   if (target === undefined) return disk;
-  freeDevice(tx, disk, target.deviceId);
+  freeCopy(tx, disk, target);
   const rest = withPart(disk, index, (part) => ({
     ...part,
     copies: part.copies.filter(({ state }) => state !== "COPYING"),

@@ -196,7 +196,7 @@ describe("publications", () => {
       const fleet = scene({ publication: at("UNPUBLISHING", h2), device, h1: host });
       const plan = planSession(fleet.tables, x);
       expect(plan?.devices.map(({ deviceId }) => deviceId)).to.deep.equal(waitedFor);
-      expect(plan?.groups.map((group) => group.deviceIds)).to.deep.equal([["d2"]]);
+      expect(plan?.groups.map(({ devices }) => devices.map(({ deviceId }) => deviceId))).to.deep.equal([["d2"]]);
       if (blocked === undefined) expect(plan?.blocked).to.equal(undefined);
       else expect(plan?.blocked).to.contain(blocked);
     });
@@ -212,7 +212,9 @@ describe("publications", () => {
   it("a publication's session is asked of every host with the disk's devices, and held by the publishing host", () => {
     const plan = planSession(scene({ publication: at("PUBLISHING", h2) }).tables, x);
     expect(plan?.holderHostId).to.equal("h2");
-    expect(plan?.groups.map((group) => [group.host.hostId, ...group.deviceIds])).to.deep.equal([
+    expect(
+      plan?.groups.map((group) => [group.host.hostId, ...group.devices.map(({ deviceId }) => deviceId)]),
+    ).to.deep.equal([
       ["h1", "d1"],
       ["h2", "d2"],
     ]);

@@ -3,8 +3,8 @@ import { named } from "../devices/action-result.js";
 import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
 import type { Copy } from "../store/disk-parts.js";
-import { countingCopy, countingDevices, partSizeBytes } from "../store/layout.js";
-import { holds } from "../store/runs.js";
+import { copyAtSlice, countingCopy, countingDevices, offsetOf, partSizeBytes } from "../store/layout.js";
+import { holds, type Run } from "../store/runs.js";
 import {
   type Device,
   type Disk,
@@ -13,12 +13,13 @@ import {
   type Publication,
   type RegistryTables,
 } from "../store/schema.js";
+import { type ByteRange, bytesOf } from "../store/slices.js";
 
 /** Devices of one host that are asked for a session. */
 export interface SessionGroup {
   readonly host: Host;
-  readonly deviceIds: readonly DeviceId[];
-  /** Session of devices that were added to a published disk; absent for the publication's. */
+  readonly devices: readonly Device[];
+  /** Session of runs that were added to a published disk; absent for the publication's, of all runs. */
   readonly sessionNumber?: number;
 }
 
@@ -49,9 +50,44 @@ export interface SessionPlan {
 export interface PlannedExtent {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
+  /** Start of these bytes on the device. */
+  readonly offsetBytes: number;
   readonly sizeBytes: number;
+  /** Session of these bytes; absent for the publication's. */
+  readonly sessionNumber?: number | undefined;
   /** Device to mirror to. */
   readonly target?: Omit<PlannedExtent, "target"> | undefined;
+}
+
+/** Runs of a disk that a session covers: devices of which it has all bytes, and ranges of others. */
+export interface CoveredRuns {
+  readonly deviceIds: readonly DeviceId[];
+  readonly runs: readonly (ByteRange & { readonly deviceId: DeviceId })[];
+}
+
+export const NO_RUNS: CoveredRuns = { deviceIds: [], runs: [] };
+
+/**
+ * Returns the runs of the disk on the devices, as an order to open a session names them; with `ownSession`, those that
+ * have this session of their own.
+ */
+export function coveredRuns(
+  devices: readonly Device[],
+  disk: Pick<Disk, "diskId" | "parts">,
+  ownSession?: number,
+): CoveredRuns {
+  const isMeant = ({ deviceId }: Device, { diskId, first }: Run): boolean =>
+    diskId === disk.diskId &&
+    (ownSession === undefined || copyAtSlice(disk, deviceId, first)?.sessionNumber === ownSession);
+  const own = devices.flatMap((device) =>
+    device.runs.filter((run) => isMeant(device, run)).map((run) => ({ device, run })),
+  );
+  const whole = own.filter(({ run }) => run.count === undefined);
+  const ranges = own.filter(({ run }) => run.count !== undefined);
+  return {
+    deviceIds: whole.map(({ device }) => device.deviceId),
+    runs: ranges.map(({ device, run }) => ({ deviceId: device.deviceId, ...bytesOf(device, run) })),
+  };
 }
 
 /** Target of a move of a published disk. */
@@ -77,7 +113,7 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
   if (disk === undefined || publication === undefined) return undefined;
   if (publication.state === "PUBLISHED" && !isChangePending(publication)) return undefined;
   const fencing = publication.state === "UNPUBLISHING";
-  const groups = new Map<HostId, { host: Host; deviceIds: DeviceId[] }>();
+  const groups = new Map<HostId, { host: Host; devices: Device[] }>();
   const devices: Device[] = [];
   const unasked = new Map<DeviceId, string>();
   let lost = publication.state === "PUBLISHING" ? whyElsewhere(tables, diskId) : undefined;
@@ -95,8 +131,8 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
       unasked.set(deviceId, whyNot);
       continue;
     }
-    const group = groups.get(host.hostId) ?? { host, deviceIds: [] };
-    group.deviceIds.push(deviceId);
+    const group = groups.get(host.hostId) ?? { host, devices: [] };
+    group.devices.push(device);
     groups.set(host.hostId, group);
   }
   return {
@@ -117,7 +153,11 @@ function extentsOf(tables: RegistryTables, disk: Disk): readonly PlannedExtent[]
   const hostOf = (deviceId: DeviceId): HostId => tables.devices.get(deviceId)?.hostId ?? ("" as HostId);
   return disk.parts.map((part): PlannedExtent => {
     const sizeBytes = partSizeBytes(tables, part);
-    const extentOn = ({ deviceId }: Copy) => ({ deviceId, hostId: hostOf(deviceId), sizeBytes });
+    const extentOn = (copy: Copy) => {
+      const { deviceId, sessionNumber } = copy;
+      const offsetBytes = offsetOf(tables, disk, copy);
+      return { deviceId, hostId: hostOf(deviceId), offsetBytes, sizeBytes, ...(sessionNumber && { sessionNumber }) };
+    };
     const target = part.copies.find(({ state, sessionNumber }) => state === "COPYING" && sessionNumber !== undefined);
     return { ...extentOn(countingCopy(part)), ...(target && { target: extentOn(target) }) };
   });
@@ -133,7 +173,7 @@ function mirrorTarget(tables: RegistryTables, disk: Disk): MirrorTarget | undefi
       if (device === undefined || host === undefined || !holds(device, disk.diskId))
         return { ...found, group: undefined, lost: `device ${deviceId} was purged` };
       const lost = whyNotNow(device, host, false);
-      return { ...found, lost, group: { host, deviceIds: [deviceId], sessionNumber } };
+      return { ...found, lost, group: { host, devices: [device], sessionNumber } };
     }
   return undefined;
 }

@@ -8,13 +8,18 @@ import {
   isOverridden,
   type RegistryTables,
 } from "../store/schema.js";
+import { isCrowded, type Space, spacesOnceErased } from "../store/slices.js";
 import { type AllocationLimits, Candidates, freeOf, largestDevices, largestFirst, totalBytes } from "./candidates.js";
 import { isPlaceable, NOBODY_SUSPECTED } from "./placement.js";
 
 /** Free space when an allocation failed, and space that becomes free soon. */
 export interface Shortage {
-  /** Free bytes on the largest devices, up to the maximum number of devices of a disk. */
+  /** Free bytes of the largest spaces, up to the maximum number of parts of a disk. */
   readonly usableBytes: number;
+  /** Largest part for which there is room; absent when no device with slices has room. */
+  readonly largestRunBytes?: number | undefined;
+  /** Number of devices with free slices that have as many runs as a device may; absent for none. */
+  readonly crowdedDevices?: number | undefined;
   readonly erasingDevices: number;
   /**
    * Devices that are being attached, and those of the largest free devices that are on suspected hosts. A suspected
@@ -44,10 +49,12 @@ const [MAX_DEVICES, MAX_HOSTS] = [2_048, 1_024];
 /** Returns why an allocation failed. */
 export function shortageOf(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Shortage {
   const { maxDevices, mayYetBeHeard = () => false, whySuspected = NOBODY_SUSPECTED } = limits;
-  const mayHold = (devices: readonly Device[]): boolean =>
-    totalBytes(largestFirst(devices).slice(0, Math.max(0, maxDevices))) >= request.sizeBytes;
+  const mayHold = (spaces: readonly Space[]): boolean =>
+    totalBytes(largestFirst(spaces).slice(0, Math.max(0, maxDevices))) >= request.sizeBytes;
   const free = largestFree(tables, request, limits);
   const largest = largestFree(tables, request, { ...limits, whySuspected: NOBODY_SUSPECTED });
+  const largestRun = free.find(({ slices }) => slices !== undefined);
+  const crowded = inPool(tables, request, "crowdedByPool", isCrowded).devices.filter(isUp);
   const suspected = largest.filter(({ hostId }) => whySuspected(hostId) !== undefined);
   const coming = comingDevices(tables, request, limits);
   const onPlaceable = coming.devices.filter(({ hostId }) => {
@@ -55,27 +62,31 @@ export function shortageOf(tables: RegistryTables, request: DiskRequest, limits:
     return host !== undefined && isPlaceable(host, NOBODY_SUSPECTED);
   });
   const erasingDevices = onPlaceable.filter(isErasable).length;
-  const soon = [...onPlaceable, ...suspected];
+  const soon = [...onPlaceable.flatMap(spacesOnceErased), ...suspected];
   const sufficesSoon = coming.more || (soon.length > 0 && mayHold([...free, ...soon]));
   const awaited = sufficesSoon ? [] : awaitedHosts(tables, request, mayYetBeHeard);
   const isAwaited = new Set(awaited.map(({ hostId }) => hostId));
   const sufficesOnceHeard = () => {
-    const onAwaited = coming.devices.filter(({ hostId }) => isAwaited.has(hostId));
+    const onAwaited = coming.devices.filter(({ hostId }) => isAwaited.has(hostId)).flatMap(spacesOnceErased);
     const freeOnAwaited = awaited.flatMap(({ hostId }) => freeOf(tables, hostId, request, limits));
     return mayHold([...free, ...soon, ...onAwaited, ...freeOnAwaited]);
   };
   return {
     usableBytes: totalBytes(free),
+    ...(largestRun !== undefined && { largestRunBytes: largestRun.sizeBytes }),
+    ...(crowded.length > 0 && { crowdedDevices: crowded.length }),
     erasingDevices,
-    comingDevices: soon.length - erasingDevices,
+    comingDevices: onPlaceable.length + suspected.length - erasingDevices,
     sufficesSoon,
     awaitedHostIds: awaited.length === MAX_HOSTS || sufficesOnceHeard() ? [...isAwaited] : [],
     blocked: blockedOn(tables, request),
   };
 }
 
-/** Returns the largest free devices, up to the maximum number of devices of a disk. */
-function largestFree(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): readonly Device[] {
+const isUp = ({ attachState, health }: Device): boolean => attachState === "ATTACHED" && health === "ONLINE";
+
+/** Returns the largest free spaces, up to the maximum number of parts of a disk. */
+function largestFree(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): readonly Space[] {
   return largestDevices(new Candidates(tables, request, limits), Number.POSITIVE_INFINITY, limits.maxDevices);
 }
 
@@ -107,7 +118,7 @@ function blockedOn(tables: RegistryTables, request: DiskRequest): Shortage["bloc
 function inPool(
   { devices, hosts }: RegistryTables,
   request: DiskRequest,
-  index: "comingByPool" | "overriddenByPool",
+  index: "comingByPool" | "overriddenByPool" | "crowdedByPool",
   isListed: (device: Device) => boolean,
 ): Found {
   const { hostId, pool } = request;

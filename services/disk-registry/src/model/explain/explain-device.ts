@@ -6,8 +6,9 @@ import { sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { whyNotAsked } from "../disks/placement.js";
 import { type Removal, removalOf, usesOf } from "../hosts/removal-step.js";
 import { countingCopy } from "../store/layout.js";
-import { diskOn, isDirty } from "../store/runs.js";
+import { diskOn, isDirty, runToErase } from "../store/runs.js";
 import { awaitsOrder, type Device, type Disk, type Host, isHeld, type RegistryTables } from "../store/schema.js";
+import { bytesOf } from "../store/slices.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
 export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: Known): Cause[] {
@@ -122,9 +123,11 @@ export function unhealthySinceMs({ keptHealth, unwellSinceMs }: Device): number 
 }
 
 function erase(device: Device, { progressOf }: Known): Found {
-  const { deviceId, attachState, sizeBytes, lastError, health: value, keepData } = device;
+  const { deviceId, attachState, lastError, health: value, keepData } = device;
   if (!isDirty(device) || attachState === "UNKNOWN" || attachState === "DETACHED" || keepData) return undefined;
   const { erasedBytes, pending, nextAttemptAtMs } = progressOf(device);
+  const run = runToErase(device);
+  const sizeBytes = run === undefined ? 0 : bytesOf(device, run).sizeBytes;
   const done = sizeBytes > 0 ? Math.floor((100 * erasedBytes) / sizeBytes) : 0;
   const notNow = attachState === "ATTACHED" ? undefined : "the erase waits until its agent has opened the device";
   const why =

@@ -1,7 +1,7 @@
 import { bytesText, type Cure } from "@diskmesh/domain";
 import { isPlaceable } from "../disks/placement.js";
-import { holdsAnyDisk } from "../store/runs.js";
 import { type Device, isErasable, isFree, type RegistryTables } from "../store/schema.js";
+import { bytesByUse } from "../store/slices.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
 const SHOWN_HOSTS = 3;
@@ -58,13 +58,14 @@ function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): 
       bytes.notAddedBytes += sizeBytes;
       // AddHost is refused for a DEAD host.
       if (host?.state !== "DEAD") hostsNotAdded.add(hostId);
-    } else if (holdsAnyDisk(device)) bytes.usedBytes += sizeBytes;
-    else if (host === undefined || !isPlaceable(host, whySuspected)) {
-      bytes.keptOutBytes += sizeBytes;
-      hostsKeptOut.add(hostId);
-    } else if (isFree(device)) bytes.freeBytes += sizeBytes;
-    else if (isErasable(device)) bytes.toBeErasedBytes += sizeBytes;
-    else bytes.keptOutBytes += sizeBytes;
+      continue;
+    }
+    const { disk, dirty, free } = bytesByUse(device);
+    bytes.usedBytes += disk;
+    const isOpen = host !== undefined && isPlaceable(host, whySuspected);
+    if (!isOpen && dirty + free > 0) hostsKeptOut.add(hostId);
+    bytes[isOpen && isFree(device) ? "freeBytes" : "keptOutBytes"] += free;
+    bytes[isOpen && isErasable(device) ? "toBeErasedBytes" : "keptOutBytes"] += dirty;
   }
   return { ...bytes, hostsNotAdded, hostsKeptOut };
 }

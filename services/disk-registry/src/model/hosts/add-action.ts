@@ -11,6 +11,7 @@ import { type ActionResult, actionResult, named, tryAgain } from "../devices/act
 import { advance } from "../devices/attach-states.js";
 import { withoutKeptHealth, withReportedHealth } from "../devices/device-health.js";
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
+import { divided, type SliceSizes, whyNotDivided } from "../devices/division.js";
 import { distrusted, whyReplaced } from "../devices/reported-devices.js";
 import {
   type FindSharers,
@@ -38,6 +39,9 @@ export interface AddCall {
    * its machine.
    */
   readonly acceptUnidentified?: boolean | undefined;
+  /** Bytes of a slice of the devices. Absent: the size that they have, that of their pool, or the default. */
+  readonly sliceBytes?: number | undefined;
+  readonly sliceSizes?: SliceSizes | undefined;
 }
 
 /** Takes a host and all its devices into operation. */
@@ -176,7 +180,7 @@ interface Added {
 function addAll(
   tx: RegistryTransaction,
   devices: readonly Device[],
-  { nowMs, shared = NO_SHARED_SERIAL_NUMBERS, acceptUnidentified = false }: AddCall,
+  { nowMs, shared = NO_SHARED_SERIAL_NUMBERS, acceptUnidentified = false, sliceBytes, sliceSizes }: AddCall,
 ): Added {
   let changed = 0;
   let taken = 0;
@@ -185,17 +189,20 @@ function addAll(
   const unerased: DeviceId[] = [];
   let misplaced: readonly Device[] | undefined;
   const sharers = new SortedSharers(tx, shared);
+  const host = tx.hosts.get(devices[0]?.hostId ?? "");
   for (const device of devices) {
     misplaced ??= [...tx.devices.by("usedByHost", device.hostId)].filter((each) => each.replacement !== undefined);
     const why =
       whyRefused(sharers.find, asAccepted(device)) ??
       whyMisplaced(device, misplaced) ??
-      (acceptUnidentified ? undefined : whyUnidentified(device));
+      (acceptUnidentified ? undefined : whyUnidentified(device)) ??
+      (sliceBytes === undefined ? undefined : whyNotDivided(host, asAccepted(device), sliceBytes));
     if (why !== undefined) {
       refused.push(why);
       continue;
     }
-    const added = withoutWish(takenIn(tx, device, nowMs, sharers.find));
+    const wished = withoutWish(takenIn(tx, device, nowMs, sharers.find));
+    const added = host?.slices ? divided(wished, sliceBytes, sliceSizes) : wished;
     const hindrance = hindranceOf(added);
     if (hindrance !== undefined) hindered.push(hindrance);
     // A device with a disk whose place holds other hardware is not counted, because AddDevice does not accept a

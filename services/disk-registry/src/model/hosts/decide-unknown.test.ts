@@ -46,7 +46,10 @@ describe("a disk that moved after the backup", () => {
       expect(fleet.disk("x").publication).to.include({ state });
       expect(fleet.disk("x").publication?.sessionNumber, "a new session").to.be.above(1_000);
       const plan = planSession(fleet.tables, X);
-      expect([plan?.blocked, plan?.groups[0]?.deviceIds]).to.deep.equal([undefined, ["b"]]);
+      expect([plan?.blocked, plan?.groups[0]?.devices.map(({ deviceId }) => deviceId)]).to.deep.equal([
+        undefined,
+        ["b"],
+      ]);
     }
   });
 

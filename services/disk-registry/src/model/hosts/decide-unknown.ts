@@ -45,6 +45,8 @@ export function decideUnknown(
 
 /** Returns the disk that lost or got the device; undefined when the decision changes nothing. */
 function believeAgent(tx: RegistryTransaction, device: Device): DiskId | undefined {
+  // The session is of a range, and that it is of the bytes of a disk is not known.
+  if (device.runs.some(({ count, diskId }) => count !== undefined && diskId !== "")) return undefined;
   if (holdsAnyDisk(device)) return loseDevice(tx, device);
   const moved = movedPart(tx, device);
   if (typeof moved === "string") return undefined;

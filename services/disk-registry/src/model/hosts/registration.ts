@@ -10,8 +10,10 @@ import {
 import { named } from "../devices/action-result.js";
 import { mayHaveGiven, nextDeviceGeneration } from "../devices/counters.js";
 import { devicesOfHost } from "../devices/device-selection.js";
+import { inSlices, requireSlices, type SliceSizes } from "../devices/division.js";
 import { noteForeign } from "../devices/foreign-devices.js";
 import { type Leader, stampOf } from "../devices/orders.js";
+import { type LostSessions, lostSessions } from "../devices/remembered-runs.js";
 import {
   foreignDevice,
   identityOf,
@@ -28,12 +30,11 @@ import {
   whyRefused,
 } from "../devices/same-bytes.js";
 import { SortedSharers } from "../devices/sorted-sharers.js";
-import { markUnknown } from "../devices/unknown-disks.js";
-import { sessionOn } from "../disks/export-changes.js";
+import { markUnknown, sessionsRemembered } from "../devices/unknown-disks.js";
 import { fenceAnew, restartPublication, takeAway } from "../disks/publications.js";
 import type { Remembered } from "../disks/remembered.js";
-import { copyOn } from "../store/layout.js";
-import { diskOn, disksOn } from "../store/runs.js";
+import { copyAtSlice, countingDevices, sessionOf } from "../store/layout.js";
+import { disksOn } from "../store/runs.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -77,6 +78,8 @@ export interface Registration {
   readonly registrationNumber?: number | undefined;
   /** Reason why nothing new may be placed on the host; empty or absent for none. */
   readonly warning?: string | undefined;
+  /** The agent holds sessions of ranges of slices. */
+  readonly slices?: boolean | undefined;
 }
 
 export interface StampedDevice {
@@ -86,6 +89,8 @@ export interface StampedDevice {
   readonly reason: string;
   /** Recorded identity of a device to attach. The agent must not open other hardware in its place. */
   readonly expected?: DeviceIdentity | undefined;
+  /** Set for a device to attach whose agent has lost all its sessions. */
+  readonly lost?: LostSessions | undefined;
 }
 
 export interface RegistrationAnswer {
@@ -115,6 +120,7 @@ export interface HostLimits {
   /** Time in ms that a returned host must be heard before it is ONLINE; 0 or absent for none. */
   readonly probationMs?: number | undefined;
   readonly sharedSerialNumbers?: SharedSerialNumbers | undefined;
+  readonly sliceSizes?: SliceSizes | undefined;
 }
 
 /**
@@ -130,6 +136,7 @@ export function registerAgent(
 ): RegistrationAnswer {
   const before = tx.hosts.get(registration.hostId);
   if (before !== undefined) requireSameAz(tx, before, registration);
+  if (!registration.slices) requireSlices(tx, registration.hostId);
   putHost(tx, registration, before, limits, nowMs);
   const newStart = before?.bootId !== registration.bootId;
   const sharers = new SortedSharers(tx, limits.sharedSerialNumbers ?? NO_SHARED_SERIAL_NUMBERS);
@@ -149,13 +156,18 @@ export function registerAgent(
       known === undefined
         ? newDevice(tx, registration.hostId, reported, nowMs)
         : mergeReported(tx, known, reported, newStart, sharers.find, nowMs);
-    const device = markUnknown(tx, merged, reported);
+    const device = inSlices(tx, markUnknown(tx, merged, reported), registration.slices === true, limits.sliceSizes);
     sharers.note(device);
     own.push({ device, reported, wasMissing: known?.missing === true });
     if (isLeftAlone(device)) continue;
     const reason = whyNotAllowed(device, sharers.find);
     const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
-    if (reason === "") allowed.push({ ...stamped, expected: identityOf(device) });
+    if (reason === "")
+      allowed.push({
+        ...stamped,
+        expected: identityOf(device),
+        lost: registration.slices && reported.sessionNumber === 0 ? lostSessions(tx, device) : undefined,
+      });
     else unknown.push(stamped);
   }
   for (const { deviceId, reason } of registration.refusedDevices ?? []) {
@@ -196,7 +208,7 @@ function putHost(
       { about: { host_id: hostId } },
     );
   }
-  const reported = { address, az, rack, bootId };
+  const reported = { address, az, rack, bootId, slices: registration.slices ? (true as const) : undefined };
   if (before === undefined) {
     const state = { state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs } as const;
     const host: Host = { hostId, ...reported, ...state, removalRequested: false, createdAtMs: nowMs };
@@ -212,6 +224,7 @@ function putHost(
     before.address === address &&
     before.az === az &&
     before.rack === rack &&
+    before.slices === reported.slices &&
     before.bootId === bootId;
   if (!unchanged) tx.hosts.put({ ...registered, ...reported, ...formerBoots(before, bootId) });
 }
@@ -333,22 +346,30 @@ function restartBrokenPublications(
     }
   }
   const moved = before?.address !== registration.address;
-  for (const { device, reported, wasMissing } of own) {
-    const disk = tx.disks.get(diskOn(device));
-    const publication = disk?.publication;
-    // The fences of a disk ask only the devices that have its bytes. The agents at a copy notice a lost session.
-    if (disk !== undefined && copyOn(disk, device.deviceId)?.state !== "COUNTS") continue;
-    const mayBeHeld = wasMissing && reported.sessionNumber < (disk?.lastSessionNumber ?? 0);
-    if (disk !== undefined && publication === undefined && mayBeHeld) fenceAnew(tx, disk, hostId);
-    if (disk === undefined || publication?.state !== "PUBLISHED") continue;
-    if (moved || !hasSession(disk, publication, device, reported)) restartPublication(tx, disk, publication);
-  }
+  for (const { device, reported, wasMissing } of own)
+    for (const diskId of disksOn([device])) {
+      const disk = tx.disks.get(diskId);
+      // The fences of a disk ask only the devices that have its bytes. The agents at a copy notice a lost session.
+      if (disk === undefined || !countingDevices(disk).includes(device.deviceId)) continue;
+      const { publication, lastSessionNumber = 0 } = disk;
+      const remembered = sessionsRemembered(device, diskId, reported);
+      const isBehind = remembered.some(({ sessionNumber }) => sessionNumber < lastSessionNumber);
+      if (publication === undefined && wasMissing && isBehind) fenceAnew(tx, disk, hostId);
+      if (publication?.state !== "PUBLISHED") continue;
+      const hasAll = remembered.every((run) => hasSession(disk, publication, device, run));
+      if (moved || !hasAll) restartPublication(tx, disk, publication);
+    }
 }
 
-/** Returns whether the device grants the publication's session. A device that is being added to the disk may not yet. */
-function hasSession(disk: Disk, publication: Publication, device: Device, { sessionNumber }: ReportedDevice): boolean {
+/** Returns whether the run grants the publication's session. A run that is being added to the disk may not yet. */
+function hasSession(
+  disk: Disk,
+  publication: Publication,
+  device: Device,
+  { first, sessionNumber }: { readonly first: number; readonly sessionNumber: number },
+): boolean {
   if (device.unknownSession !== undefined) return false;
-  const wanted = sessionOn(disk, device.deviceId);
+  const wanted = sessionOf(disk, copyAtSlice(disk, device.deviceId, first));
   const isBeingAdded = wanted !== publication.sessionNumber && isChangePending(publication);
   return sessionNumber === wanted || (isBeingAdded && sessionNumber < wanted);
 }

@@ -11,6 +11,8 @@ type CopyState = "COUNTS" | "COPYING" | "LEAVING";
 /** A device that has, or will have, the bytes of a part. */
 export interface Copy {
   readonly deviceId: DeviceId;
+  /** First slice of the run. Absent: the run covers all bytes of the device. */
+  readonly first?: number | undefined;
   readonly state: CopyState;
   /** Session that the device grants to the disk's host, when it is not the publication's. */
   readonly sessionNumber?: number | undefined;

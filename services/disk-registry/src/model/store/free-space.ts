@@ -1,4 +1,5 @@
 import type { HostId } from "@diskmesh/domain";
+import type { Space } from "./slices.js";
 
 interface Place {
   readonly hostId: HostId;
@@ -6,20 +7,16 @@ interface Place {
   readonly rack: string;
 }
 
-interface FreeDevice {
-  readonly pool: string;
-  readonly sizeBytes: number;
-}
-
 /** Tables with rows of free space. Their types are below those of the documents, which are declared with the rows. */
 export interface FreeSpaceTables {
   readonly hosts: { rows(after: string, before: string): Iterable<FreeSpace> };
 }
 
-/** Free devices of one pool on a host that takes new disks. */
+/** Free bytes of one pool on a host that takes new disks. */
 export interface FreeSpace {
   readonly hostId: HostId;
   readonly rack: string;
+  /** Number of devices with free bytes. */
   readonly count: number;
   readonly totalBytes: number;
   readonly largestBytes: number;
@@ -45,20 +42,17 @@ const descending = (value: number): string =>
 const rackPart = (rack: string): string => `${hashOf(rack)} ${rack} `;
 
 /** Returns the free space of a host by pool, once under each key by which it is searched. */
-export function* freeSpaceRows(
-  host: Place,
-  free: Iterable<FreeDevice>,
-): Generator<readonly [key: string, row: FreeSpace]> {
-  const byPool = new Map<string, FreeDevice[]>();
-  for (const device of free) {
-    const ofPool = byPool.get(device.pool);
-    if (ofPool === undefined) byPool.set(device.pool, [device]);
-    else ofPool.push(device);
+export function* freeSpaceRows(host: Place, free: Iterable<Space>): Generator<readonly [key: string, row: FreeSpace]> {
+  const byPool = new Map<string, Space[]>();
+  for (const space of free) {
+    const ofPool = byPool.get(space.pool);
+    if (ofPool === undefined) byPool.set(space.pool, [space]);
+    else ofPool.push(space);
   }
   // The hash scatters neighbours, so that disks created one after another do not meet in one rack.
   const last = `${hashOf(host.hostId)} ${host.hostId}`;
-  for (const [pool, devices] of byPool) {
-    const space = freeSpaceOf(host, devices);
+  for (const [pool, spaces] of byPool) {
+    const space = freeSpaceOf(host, spaces);
     const start = (order: Parameters<typeof startOf>[1]): string => startOf({ az: host.az, pool }, order);
     yield [`${start("count")}${descending(space.count)} ${last}`, space];
     yield [`${start("total")}${descending(space.totalBytes)} ${last}`, space];
@@ -67,13 +61,13 @@ export function* freeSpaceRows(
   }
 }
 
-export function freeSpaceOf({ hostId, rack }: Pick<Place, "hostId" | "rack">, free: readonly FreeDevice[]): FreeSpace {
+export function freeSpaceOf({ hostId, rack }: Pick<Place, "hostId" | "rack">, free: readonly Space[]): FreeSpace {
   let [totalBytes, largestBytes] = [0, 0];
   for (const { sizeBytes } of free) {
     totalBytes += sizeBytes;
     largestBytes = Math.max(largestBytes, sizeBytes);
   }
-  return { hostId, rack, count: free.length, totalBytes, largestBytes };
+  return { hostId, rack, count: new Set(free.map(({ deviceId }) => deviceId)).size, totalBytes, largestBytes };
 }
 
 /** Returns hosts by their free devices, the most first; `draw` rotates those with equally many. */

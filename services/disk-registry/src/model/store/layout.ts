@@ -1,11 +1,22 @@
-import type { DeviceId } from "@diskmesh/domain";
+import type { DeviceId, DiskId } from "@diskmesh/domain";
 import type { Copy, Part } from "./disk-parts.js";
-import { holds, withoutDisk } from "./runs.js";
-import type { Device, Disk, RegistryTables, RegistryTransaction } from "./schema.js";
+import { runAt, withDisk, withRun } from "./runs.js";
+import type { Disk, RegistryTables, RegistryTransaction } from "./schema.js";
+import { partOffsetBytes, type Space } from "./slices.js";
 
-/** Returns a part for each device, in the order of the disk's bytes. */
-export function partsOn(devices: readonly Pick<Device, "deviceId" | "sizeBytes">[]): readonly Part[] {
-  return devices.map(({ deviceId, sizeBytes }) => ({ sizeBytes, copies: [{ deviceId, state: "COUNTS" }] }));
+/** Returns a part for each space, in the order of the disk's bytes. */
+export function partsOn(spaces: readonly Pick<Space, "deviceId" | "sizeBytes" | "slices">[]): readonly Part[] {
+  return spaces.map((space) => ({ sizeBytes: space.sizeBytes, copies: [copyAt(space, "COUNTS")] }));
+}
+
+export function copyAt({ deviceId, slices }: Pick<Space, "deviceId" | "slices">, state: Copy["state"]): Copy {
+  return { deviceId, ...(slices !== undefined && { first: slices.first }), state };
+}
+
+/** Gives the space to the disk. */
+export function takeSpace(tx: RegistryTransaction, { deviceId, slices }: Space, diskId: DiskId): void {
+  const device = tx.devices.get(deviceId);
+  if (device !== undefined) tx.devices.put(withDisk(device, diskId, slices));
 }
 
 /** Returns the copy that has the bytes of the disk. Throws when the document is damaged, rather than guess. */
@@ -16,28 +27,46 @@ export function countingCopy({ copies }: Part): Copy {
   return copy;
 }
 
-/** Returns the devices that have the bytes of the disk, in order. */
+/** Returns the devices that have the bytes of the disk, in order, each once. */
 export function countingDevices({ parts }: Pick<Disk, "parts">): readonly DeviceId[] {
-  return parts.map((part) => countingCopy(part).deviceId);
+  return [...new Set(parts.map((part) => countingCopy(part).deviceId))];
 }
 
-/** Returns the devices of all copies: each has the disk's id. */
+/** Returns the devices of all copies, each once: each has a run of the disk. */
 export function allDevices({ parts }: Pick<Disk, "parts">): readonly DeviceId[] {
-  return parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId));
+  return [...new Set(parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId)))];
 }
 
-/** Returns the disk's copy on the device; undefined when the disk has none there. */
+/**
+ * Returns a copy of the disk on the device, one that counts where there is one; undefined when the disk has none there.
+ * All copies that count on one device have one session.
+ */
 export function copyOn({ parts }: Pick<Disk, "parts">, deviceId: DeviceId): Copy | undefined {
-  for (const { copies } of parts) {
-    const found = copies.find((copy) => copy.deviceId === deviceId);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+  const there = parts.flatMap(({ copies }) => copies.filter((copy) => copy.deviceId === deviceId));
+  return there.find(({ state }) => state === "COUNTS") ?? there[0];
+}
+
+/** Returns the copy of the disk that has the run at that slice of the device; undefined for none. */
+export function copyAtSlice({ parts }: Pick<Disk, "parts">, deviceId: DeviceId, first: number): Copy | undefined {
+  const copies = parts.flatMap((part) => part.copies);
+  return copies.find((copy) => copy.deviceId === deviceId && (copy.first ?? 0) === first);
 }
 
 /** Returns the size of a part: 0 when it is not recorded, and the device that has the bytes was purged. */
 export function partSizeBytes(tables: RegistryTables, part: Part): number {
   return part.sizeBytes ?? tables.devices.get(countingCopy(part).deviceId)?.sizeBytes ?? 0;
+}
+
+/** Returns where the copy's bytes of the disk begin on its device; 0 for a device that was purged. */
+export function offsetOf(tables: RegistryTables, { diskId }: Disk, { deviceId, first = 0 }: Copy): number {
+  const device = tables.devices.get(deviceId);
+  const run = device && runAt(device, diskId, first);
+  return device === undefined || run === undefined ? 0 : partOffsetBytes(device, run);
+}
+
+/** Returns the last session of the copy's run; 0 when none was issued. */
+export function sessionOf(disk: Pick<Disk, "publication" | "lastSessionNumber">, copy: Copy | undefined): number {
+  return copy?.sessionNumber ?? disk.publication?.sessionNumber ?? disk.lastSessionNumber ?? 0;
 }
 
 /** Returns the disk with each copy replaced by the result of `change`. */
@@ -46,14 +75,17 @@ export function withCopies<T extends Pick<Disk, "parts">>(disk: T, change: (copy
 }
 
 /**
- * Takes the disk off the device, which is erased before its next use. Returns false for a device that was purged: it
- * may exist again, without a disk or with another one.
+ * Takes the disk off the copy's run, which is erased before its next use. Returns false for a device that was purged:
+ * it may exist again, without a disk or with another one.
  */
-export function freeDevice(tx: RegistryTransaction, disk: Disk, deviceId: DeviceId): boolean {
+export function freeCopy(tx: RegistryTransaction, disk: Disk, copy: Copy): boolean {
+  const { deviceId, first = 0 } = copy;
   const device = tx.devices.get(deviceId);
-  if (device === undefined || !holds(device, disk.diskId)) return false;
-  const { lastSessionNumber = device.lastSessionNumber } = disk;
-  tx.devices.put({ ...withoutDisk(device, disk.diskId), lastSessionNumber });
+  const run = device && runAt(device, disk.diskId, first);
+  if (device === undefined || run === undefined) return false;
+  const lastSessionNumber = Math.max(device.lastSessionNumber ?? 0, disk.lastSessionNumber ?? 0) || undefined;
+  const dirty = { ...run, diskId: "", lastSessionNumber: sessionOf(disk, copy) || undefined } as const;
+  tx.devices.put({ ...withRun(device, dirty), lastSessionNumber });
   return true;
 }
 
@@ -61,8 +93,7 @@ export function freeDevice(tx: RegistryTransaction, disk: Disk, deviceId: Device
 export function withoutLeaving(tx: RegistryTransaction, disk: Disk): Disk {
   const isLeaving = ({ state }: Copy): boolean => state === "LEAVING";
   if (!disk.parts.some(({ copies }) => copies.some(isLeaving))) return disk;
-  for (const { deviceId } of disk.parts.flatMap(({ copies }) => copies.filter(isLeaving)))
-    freeDevice(tx, disk, deviceId);
+  for (const copy of disk.parts.flatMap(({ copies }) => copies.filter(isLeaving))) freeCopy(tx, disk, copy);
   return { ...disk, parts: disk.parts.map((part) => ({ ...part, copies: part.copies.filter((c) => !isLeaving(c)) })) };
 }
 

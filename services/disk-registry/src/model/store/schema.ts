@@ -6,7 +6,8 @@ import { freeSpaceRows } from "./free-space.js";
 import { type HostCertificate, joinedHosts, joinTokens } from "./join-token.js";
 import type { OtherFleet } from "./other-fleet.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
-import { hasFreeBytes, holdsAnyDisk, isDirty, type Runs } from "./runs.js";
+import { holdsAnyDisk, isDirty, type Runs, type UnknownSession } from "./runs.js";
+import { hasRoom, isCrowded, type Sliced, spacesOf } from "./slices.js";
 import type { Vigil } from "./vigil.js";
 
 /**
@@ -66,6 +67,8 @@ export interface Host {
    */
   readonly servesUnwanted?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
+  /** Set when its agent, as it last registered, holds sessions of ranges of slices. */
+  readonly slices?: true | undefined;
   /** Reason, reported by the agent, why nothing new may be placed on the host; absent for none. */
   readonly agentWarning?: string | undefined;
   /**
@@ -113,13 +116,6 @@ export interface DeviceIdentity {
  */
 export type AttachState = "UNKNOWN" | "ATTACHING" | "ATTACHED" | "CLOSING" | "DETACHED";
 
-/** A session that an agent remembers and this registry never issued. */
-export interface UnknownSession {
-  readonly sessionNumber: number;
-  /** Empty for an erase. */
-  readonly diskId: DiskId | "";
-}
-
 /** Cause of an agent's wait before it completes an order, as it last reported. */
 export interface Pending {
   readonly message: string;
@@ -141,7 +137,7 @@ export interface KeptHealth {
   readonly reported: { readonly health: Health; readonly healthMessage: string };
 }
 
-export interface Device extends DeviceIdentity, Runs {
+export interface Device extends DeviceIdentity, Sliced, Runs {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly pool: string;
@@ -316,8 +312,8 @@ export function isSound(host: Host): boolean {
  * @public the simulator's mistakes use it by name
  */
 export function isFree(device: Device): boolean {
-  const isWell = device.health === "ONLINE" && device.sizeBytes > 0 && device.unknownSession === undefined;
-  return device.attachState === "ATTACHED" && hasFreeBytes(device) && isWell && !device.removalRequested;
+  const isWell = device.health === "ONLINE" && device.unknownSession === undefined && !device.removalRequested;
+  return device.attachState === "ATTACHED" && isWell && spacesOf(device).length > 0;
 }
 
 /** Returns whether the device must be erased now, before it is used again or taken out of operation. */
@@ -328,8 +324,8 @@ export function isErasable(device: Device): boolean {
 
 /** Returns whether a disk may be placed on the device once it is attached and erased. */
 export function isComing(device: Device): boolean {
-  const isWell = !holdsAnyDisk(device) && device.health === "ONLINE" && !device.removalRequested;
-  return isWell && (device.attachState === "ATTACHING" || isErasable(device));
+  const isWell = device.health === "ONLINE" && !device.removalRequested;
+  return isWell && hasRoom(device) && (device.attachState === "ATTACHING" || isErasable(device));
 }
 
 /** Returns whether the device holds a disk and has turned WARNING by its own health, not by an operator's word. */
@@ -350,7 +346,7 @@ export function isHeld({ attachState }: Device): boolean {
 /** Returns whether nothing is placed on the free device because an operator must decide, or has overridden its health. */
 export function isOverridden(device: Device): boolean {
   const isHeldBack = device.unknownSession !== undefined || device.keptHealth?.said !== undefined;
-  return device.attachState === "ATTACHED" && !holdsAnyDisk(device) && isHeldBack;
+  return device.attachState === "ATTACHED" && hasRoom(device) && isHeldBack;
 }
 
 /** Returns whether the agent must be sent the device's current generation, because it has not confirmed it. */
@@ -359,10 +355,7 @@ export function awaitsOrder(device: Device): boolean {
   return device.attachState === "ATTACHING" || (device.attachState !== "ATTACHED" && !device.detachConfirmed);
 }
 
-/**
- * Returns whether the agent must not be sent orders for the device: an unknown disk may be in use there, and an
- * operator decides.
- */
+/** Returns whether the device gets no orders: an unknown disk may be in use there, and an operator decides. */
 export function isLeftAlone(device: Device): boolean {
   return device.unknownSession !== undefined && device.attachState !== "ATTACHING" && !device.keepData;
 }
@@ -387,7 +380,8 @@ const hosts = table<Host>()({
   rows: {
     table: "devices",
     index: "freeByHost",
-    rowsOf: (host, free: Iterable<Device>) => (isSound(host) ? freeSpaceRows(host, free) : []),
+    rowsOf: (host, free: Iterable<Device>) =>
+      isSound(host) ? freeSpaceRows(host, Array.from(free).flatMap(spacesOf)) : [],
   },
   queries: [["state", "stateChangedAtMs"]],
   // Changes after the backup are lost here, but the agents still remember them, so each one must register.
@@ -407,6 +401,7 @@ const devices = table<Device>()({
     comingByPool: (device) => (isComing(device) ? device.pool : undefined),
     overriddenByPool: (device) => (isOverridden(device) ? device.pool : undefined),
     unknownByDisk: (device) => device.unknownSession?.diskId || undefined,
+    crowdedByPool: (device) => (isCrowded(device) ? device.pool : undefined),
     failingByPool: (device) => (isFailing(device) ? device.pool : undefined),
     unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
     leavingByHost: (device) => (device.removalRequested && isHeld(device) ? device.hostId : undefined),

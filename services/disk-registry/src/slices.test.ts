@@ -1,0 +1,90 @@
+import { createHash } from "node:crypto";
+import { OrderOutcome, RememberedRun } from "@diskmesh/api/internal";
+import { AttachState } from "@diskmesh/api/registry";
+import { MIB_BYTES as MIB } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { refused } from "./testing/calls.js";
+import { SharedRegistry } from "./testing/shared-registry.js";
+
+const HEAD = 64 * 1_024;
+
+describe("disk-registry and agents that know runs", () => {
+  const fleet = SharedRegistry.forAllTests();
+
+  async function agentWithSlices(sliceBytes = 0) {
+    const agent = await fleet.registry.agent("h1", ["d1"]);
+    await agent.register({ knowsRuns: true });
+    agent.startHeartbeats(50);
+    await fleet.registry.operator.addHost({ hostId: "h1", sliceBytes });
+    await fleet.inState("d1", AttachState.ATTACHED);
+    await fleet.clean("d1");
+    return agent;
+  }
+
+  it("divide a device once it is erased and the agent has forgotten the erase, and serve and fence runs of slices", async () => {
+    const agent = await agentWithSlices();
+    await eventually(async () => expect(agent.told).to.deep.equal(["close d1"]));
+    expect((await fleet.registry.device("d1")).sliceBytes).to.equal(MIB);
+    const { operator } = fleet.registry;
+    await fleet.createDisk("a");
+    const { disk } = await fleet.createDisk("b", { sizeBytes: 3 * MIB });
+    expect(disk?.sizeBytes).to.equal(4 * MIB - HEAD);
+    await operator.publishDisk({ diskId: "b", hostId: "h1" });
+    await operator.unpublishDisk({ diskId: "b" });
+    await operator.deleteDisk({ diskId: "b" });
+    await eventually(async () =>
+      expect(agent.told.slice(1)).to.deep.equal([
+        "export b, open d1 2112+4096",
+        "unexport b, open d1 2112+4096",
+        "close d1 2112+4096",
+      ]),
+    );
+    await fleet.clean("d1");
+  });
+
+  it("free erased slices only once the agent has forgotten the erase, and erase them once", async () => {
+    const agent = await agentWithSlices();
+    let erases = 0;
+    agent.beforeErase = async () => void erases++;
+    agent.closing = OrderOutcome.PENDING;
+    await fleet.createDisk("a");
+    await fleet.registry.operator.deleteDisk({ diskId: "a" });
+    await eventually(async () => {
+      const { dirty, lastError } = await fleet.registry.device("d1");
+      expect({ dirty, lastError }).to.deep.equal({
+        dirty: true,
+        lastError: "erase: the erased run is not forgotten: PENDING",
+      });
+    });
+    agent.closing = OrderOutcome.DONE;
+    await fleet.clean("d1");
+    expect(erases).to.equal(1);
+  });
+
+  it("take the slice size from the request, and refuse one that is none", async () => {
+    await agentWithSlices(4 * MIB);
+    const { operator } = fleet.registry;
+    expect((await fleet.registry.device("d1")).sliceBytes).to.equal(4 * MIB);
+    await refused(operator.addHost({ hostId: "h1", sliceBytes: 3 * MIB }), "InvalidStateError", "power of two");
+  });
+
+  it("read what an agent remembers by pages where its digest is another, and wait for that", async () => {
+    const agent = await agentWithSlices();
+    await fleet.createDisk("a");
+    const runs = [
+      RememberedRun.fromPartial({ offsetBytes: HEAD, sizeBytes: MIB, sessionNumber: 1 }),
+      RememberedRun.fromPartial({ offsetBytes: HEAD + 8 * MIB, sizeBytes: MIB, sessionNumber: 5_000, diskId: "lost" }),
+    ];
+    const lines = runs.map((run) => `${run.offsetBytes} ${run.sizeBytes} ${run.sessionNumber}\n`);
+    const runsDigest = createHash("sha256").update(lines.join("")).digest("hex");
+    agent.report = (device) => ({ ...device, sessionNumber: 5_000, sessionDiskId: "lost", runsDigest });
+    agent.runs.set("d1", runs);
+    const { bootId } = agent;
+    agent.bootId = "another";
+    await refused(agent.register({ knowsRuns: true, bootId }), "UnavailableError", "was restarted while it registered");
+    agent.bootId = bootId;
+    await agent.register({ knowsRuns: true });
+    expect((await fleet.registry.device("d1")).unknownSession).to.include({ sessionNumber: 5_000, diskId: "lost" });
+  });
+});
