@@ -56,7 +56,7 @@ function configOf(host: string, devices: readonly DevicePlace[]) {
   });
 }
 
-const limits: AgentLimits = {
+const LIMITS: AgentLimits = {
   ...AGENT_LIMITS,
   orderTimeoutMs: 400,
   startOpenTimeoutMs: 800,
@@ -69,6 +69,12 @@ const limits: AgentLimits = {
   copy: { chunkBytes: BLOCK_BYTES, maxInFlight: 1, flushEveryBytes: BLOCK_BYTES },
   maxInFlightIoPerDevice: 4,
 };
+
+/** Returns the limits with a few chunks for each slice, so that drives with slices do not take many more steps. */
+function limitsOf({ smallestBlocks }: World): AgentLimits {
+  const chunkBytes = BLOCK_BYTES * Math.ceil(smallestBlocks / 4);
+  return { ...LIMITS, eraseChunkBytes: chunkBytes, copy: { ...LIMITS.copy, chunkBytes } };
+}
 
 const configs = new Map<string, ReturnType<typeof configOf>>();
 
@@ -116,7 +122,12 @@ export class AgentNode implements AgentRun {
     };
     const edges = this.#edges(run);
     try {
-      const context = await startHolding(this.#lifecycle, config, { folders, edges, limits, log: silentLogger });
+      const context = await startHolding(this.#lifecycle, config, {
+        folders,
+        edges,
+        limits: limitsOf(world),
+        log: silentLogger,
+      });
       this.context = context;
       this.startedAtMs = world.timeline.nowMs;
       world.agentStarted(this);

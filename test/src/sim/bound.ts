@@ -54,3 +54,17 @@ export class Bound {
     this.orders.clear();
   }
 }
+
+type DeviceMemory = NonNullable<ReturnType<AgentMemory["devices"]["get"]>>;
+
+/** Returns a session that goes on and has lost bytes; undefined for none. */
+export function shortenedSession(
+  was: DeviceMemory | undefined,
+  is: DeviceMemory,
+): { readonly number: number } | undefined {
+  const now = is.sessions ?? [];
+  return was?.sessions?.find(({ number, offsetBytes, sizeBytes, ended }) => {
+    const kept = now.find((each) => each.number === number && each.offsetBytes === offsetBytes);
+    return !ended && kept !== undefined && !kept.ended && kept.sizeBytes < sizeBytes;
+  });
+}

@@ -25,8 +25,8 @@ export class Chaos {
       if (leader !== undefined && registry !== leader) world.endRegistry(registry);
     for (const machine of world.machines())
       for (const [path, drive] of machine.drives)
-        if (drive === undefined) machine.plugIn(path, 2);
-        else while (drive.blocks.length < 2) drive.blocks.push(0);
+        if (drive === undefined) machine.plugIn(path, 2 * world.smallestBlocks);
+        else while (drive.blocks.length < 2 * world.smallestBlocks) drive.blocks.push(0);
   }
 
   /** Called before every step. */
@@ -116,7 +116,7 @@ export class Chaos {
   }
 
   #swap(machine: Machine, path: string): void {
-    machine.plugIn(path, this.world.random.pick([2, 2, 3]));
+    machine.plugIn(path, 2 * this.world.smallestBlocks + this.world.random.pick([0, 0, 1]));
     this.world.trace(`${machine.host}: another drive is at ${path}`);
   }
 }

@@ -1,4 +1,4 @@
-import { countingDevices, type Disk, holds, holdsAnyDisk, isDirty } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Disk, holds, holdsAnyDisk, isDirty, spacesOf } from "@diskmesh/disk-registry/simulation";
 import { isIdle } from "./operator.js";
 import type { AgentRun, World } from "./parts.js";
 
@@ -156,7 +156,7 @@ function moveTrouble(world: World, disk: Disk): readonly string[] {
   if (!countingDevices(disk).every(isUsable)) return [];
   // A device that was purged and came back is not chosen: its former bytes are lost.
   const named = new Set(parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId)));
-  return parts.flatMap(({ copies, move }) => {
+  return parts.flatMap(({ copies, move, sizeBytes }) => {
     const source = store.device(copies.find(({ state }) => state === "COUNTS")?.deviceId ?? "");
     if (source === undefined) return [];
     if (copies.length > 1) return [`disk ${diskId} still moves from ${source.deviceId}: ${move?.lastError}`];
@@ -166,7 +166,7 @@ function moveTrouble(world: World, disk: Disk): readonly string[] {
         !named.has(device.deviceId) &&
         device.attachState === "ATTACHED" &&
         device.unknownSession === undefined &&
-        device.sizeBytes >= source.sizeBytes &&
+        spacesOf(device).some((space) => space.sizeBytes >= (sizeBytes ?? source.sizeBytes)) &&
         !device.removalRequested &&
         !store.host(device.hostId)?.removalRequested &&
         (move?.toHostId ?? device.hostId) === device.hostId &&

@@ -30,7 +30,7 @@ export class Lives {
   sent(method: string, request: unknown, from: SimProcess): void {
     if (method !== "OpenSession" && method !== "ExportDisk" && method !== "UnexportDisk") return;
     // A request that only ends an export opens no session.
-    if (method === "UnexportDisk" && (request as UnexportDiskRequest).openDeviceIds.length === 0) return;
+    if (method === "UnexportDisk" && isOnlyEnd(request as UnexportDiskRequest)) return;
     const { rewinds } = this.world;
     const { diskId, sessionNumber } = request as OpenSessionRequest | ExportDiskRequest | UnexportDiskRequest;
     const disk = rewinds.storeOf(from).disk(diskId);
@@ -152,4 +152,8 @@ export class Lives {
 
 function nameOf(disk: { readonly diskId: string; readonly createdAtMs: number }): string {
   return `${disk.diskId} of ${disk.createdAtMs}`;
+}
+
+function isOnlyEnd({ openDeviceIds, openRuns }: UnexportDiskRequest): boolean {
+  return openDeviceIds.length + openRuns.length === 0;
 }

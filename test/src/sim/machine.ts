@@ -4,7 +4,8 @@ import { CacheDisk } from "./cache-disk.js";
 import { type BlockContents, type Drive, identityOf, type MachineWorld, newDrive, requireUnlocked } from "./drive.js";
 import type { SimProcess } from "./timeline.js";
 
-export const BLOCK_BYTES = 4_096;
+/** A label and a record take one block, a slice of 1 MiB 16 blocks. */
+export const BLOCK_BYTES = 65_536;
 /** First bytes of every block that a disk's user writes. Blocks without it are zeros. */
 const MARK = 0xd15c3e54;
 
@@ -13,6 +14,12 @@ export function blockOf(writeNumber: number): Buffer {
   block.writeUInt32LE(MARK, 0);
   block.writeUInt32LE(writeNumber, 4);
   return block;
+}
+
+/** Returns the indexes of the blocks in a range of a device; size 0 means up to the device's end. */
+export function* blocksOf(offsetBytes: number, sizeBytes: number, blockCount: number): Generator<number> {
+  const end = sizeBytes === 0 ? blockCount : Math.min(blockCount, (offsetBytes + sizeBytes) / BLOCK_BYTES);
+  for (let block = offsetBytes / BLOCK_BYTES; block < end; block++) yield block;
 }
 
 export function writeNumberOf(block: Uint8Array, at = 0): BlockContents {

@@ -15,6 +15,7 @@ export interface Modules {
   "disk-agent/model/mirror": typeof import("../../../services/disk-agent/src/model/mirror.js");
   "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");
   "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
+  "disk-agent/model/runs": typeof import("../../../services/disk-agent/src/model/runs.js");
   "disk-agent/model/sessions": typeof import("../../../services/disk-agent/src/model/sessions.js");
   "disk-agent/remote/device-access": typeof import("../../../services/disk-agent/src/remote/device-access.js");
   "disk-agent/workers/heartbeats": typeof import("../../../services/disk-agent/src/workers/heartbeats.js");
@@ -36,6 +37,7 @@ export interface Modules {
   "disk-registry/model/devices/reported-devices": typeof import("../../../services/disk-registry/src/model/devices/reported-devices.js");
   "disk-registry/model/devices/same-bytes": typeof import("../../../services/disk-registry/src/model/devices/same-bytes.js");
   "disk-registry/model/store/schema": typeof import("../../../services/disk-registry/src/model/store/schema.js");
+  "disk-registry/model/store/slices": typeof import("../../../services/disk-registry/src/model/store/slices.js");
   "disk-registry/model/devices/unknown-disks": typeof import("../../../services/disk-registry/src/model/devices/unknown-disks.js");
   "disk-registry/requests/registration-request": typeof import("../../../services/disk-registry/src/requests/registration-request.js");
   "sim/drive": typeof import("./drive.js");

@@ -4,6 +4,7 @@ import { HOST_MUTATIONS } from "./mutations-hosts.js";
 import { MOVE_MUTATIONS } from "./mutations-moves.js";
 import { REGISTRY_MUTATIONS } from "./mutations-registry.js";
 import { REWIND_MUTATIONS } from "./mutations-rewinds.js";
+import { SLICE_MUTATIONS } from "./mutations-slices.js";
 
 /**
  * All mutations. Their files import only types of the modules that they replace, because these must be loaded after the
@@ -15,6 +16,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...HOST_MUTATIONS,
   ...REWIND_MUTATIONS,
   ...MOVE_MUTATIONS,
+  ...SLICE_MUTATIONS,
 ];
 
 export function findMutation(name: string): Mutation {

@@ -1,5 +1,5 @@
 import { UnknownDiskVerdict } from "@diskmesh/api/registry";
-import { countingDevices, type Device, holdsAnyDisk } from "@diskmesh/disk-registry/simulation";
+import { countingDevices, type Device, holdsAnyDisk, spacesOf } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
 import type { Plan, Selector, World } from "./parts.js";
 import { DISK_IDS } from "./requests.js";
@@ -116,8 +116,11 @@ export class Operator {
       const free = [...store.devices()].filter((device) => device.attachState === "ATTACHED" && isIdle(device));
       const [first] = free;
       if (first === undefined) return false;
-      const whole = free.reduce((sum, device) => sum + device.sizeBytes, 0);
-      this.world.requests.createDisk(diskId, random.chance(0.5) ? first.sizeBytes : whole, "");
+      const whole = free.reduce((sum, device) => sum + freeBytesOf(device), 0);
+      const [{ sizeBytes = 0, slices } = {}] = spacesOf(first);
+      // The other half of the slices is left to another disk.
+      const bytesOfOne = slices === undefined ? sizeBytes : sizeBytes / 2;
+      this.world.requests.createDisk(diskId, random.chance(0.5) ? bytesOfOne : whole, "");
     } else if (disk.publication?.state === "PUBLISHING" && random.chance(0.8)) return false;
     else if (disk.publication === undefined)
       if (isBuilding || random.chance(0.75))
@@ -156,6 +159,12 @@ export class Operator {
   }
 }
 
-export function isIdle({ runs, health }: Device): boolean {
-  return runs.length === 0 && health === "ONLINE";
+/** Returns whether the device has free bytes. */
+export function isIdle(device: Device): boolean {
+  return device.health === "ONLINE" && spacesOf(device).length > 0;
+}
+
+/** Returns the bytes of the device that disks may take. */
+export function freeBytesOf(device: Device): number {
+  return spacesOf(device).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }

@@ -25,9 +25,16 @@ export interface World extends Observer {
   /** Store of the registry's current history (see Rewinds). */
   store: SimStore;
   readonly scenario:
-    | { readonly name: string; readonly plan?: (world: World) => Plan; readonly unmarkedDrives?: number }
+    | {
+        readonly name: string;
+        readonly plan?: (world: World) => Plan;
+        readonly unmarkedDrives?: number;
+        readonly slices?: number;
+      }
     | undefined;
   readonly isBuilding: boolean;
+  /** Blocks of a smallest device: one, or a label and a slice. A drive has twice as many. */
+  readonly smallestBlocks: number;
   placesOf(host: string): readonly DevicePlace[];
   agents(): readonly AgentRun[];
   agentOf(host: string): AgentRun | undefined;
@@ -44,6 +51,7 @@ export interface World extends Observer {
     readonly confirmedAttach: ReadonlyMap<string, ReadonlySet<number>>;
     readonly confirmedDetach: ReadonlyMap<string, ReadonlySet<number>>;
     readonly granted: ReadonlyMap<string, ReadonlySet<number>>;
+    /** Highest session by device and index of the block, as "<device> <block>". */
     readonly highestGranted: ReadonlyMap<string, number>;
     readonly erased: ReadonlyMap<string, ReadonlySet<number>>;
     wasAsked(session: number): boolean;
@@ -66,7 +74,7 @@ export interface World extends Observer {
     requireKept(disk: StoredDisk): void;
     requireAlone(device: StoredDevice): void;
     requireClean(device: StoredDevice, registeredBootId: string | undefined): void;
-    requireErased(host: string, deviceId: string): void;
+    requireErased(host: string, run: RunOfDevice): void;
     isInTheWay(hostId: string, deviceId: string): boolean;
     isShared(hostId: string, deviceId: string): boolean;
     isOwnDrive(host: string, deviceId: string): boolean | undefined;
@@ -114,6 +122,7 @@ export interface World extends Observer {
     cms(method: CmsMethod, request: CmsRequest): void;
     createDisk(diskId: string, sizeBytes: number, hostId: string): void;
     deleteDisk(diskId: string): void;
+    resizeDisk(diskId: string, sizeBytes: number): void;
     publishDisk(diskId: string, hostId: string, onHostSilence?: OnHostSilence): void;
     unpublishDisk(diskId: string, hostId: string): void;
     decideUnknown(device: StoredDevice, verdict: UnknownDiskVerdict): void;
@@ -160,6 +169,13 @@ export interface DevicePlace {
   readonly path: string;
   readonly firstBlock: number;
   readonly blockCount: number;
+}
+
+/** Bytes of a device that an order is about; size 0 for all of them. */
+export interface RunOfDevice {
+  readonly deviceId: string;
+  readonly offsetBytes: number;
+  readonly sizeBytes: number;
 }
 
 /** A disk that an agent serves to users on its host. */

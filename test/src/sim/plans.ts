@@ -1,7 +1,7 @@
 import { HostState, OnHostSilence } from "@diskmesh/api/registry";
 import { countingDevices, type Device, eraseSessionOf } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
-import { isIdle } from "./operator.js";
+import { freeBytesOf, isIdle } from "./operator.js";
 import type { AgentRun, Plan, World } from "./parts.js";
 import { REGISTRY_PLACES } from "./registry-node.js";
 import { DISK_IDS } from "./requests.js";
@@ -201,7 +201,7 @@ export function* tenantsAcrossARewind(world: World): Plan {
       20,
     );
     rewinds.backUp();
-    const sizeBytes = () => free().reduce((sum, device) => sum + device.sizeBytes, 0) || BLOCK_BYTES;
+    const sizeBytes = () => free().reduce((sum, device) => sum + freeBytesOf(device), 0) || BLOCK_BYTES;
     yield* until(
       () => world.store.disk(diskId) !== undefined,
       () => requests.createDisk(diskId, sizeBytes(), hostId),
@@ -263,5 +263,5 @@ function* cutOff(world: World, { context, machine }: AgentRun): Plan {
   void context?.rescan.run();
   yield* wait(20);
   const drive = machine.drives.get(path);
-  while (drive !== undefined && drive.blocks.length < 2) drive.blocks.push(0);
+  while (drive !== undefined && drive.blocks.length < 2 * world.smallestBlocks) drive.blocks.push(0);
 }

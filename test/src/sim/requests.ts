@@ -189,6 +189,14 @@ export class Requests {
     });
   }
 
+  resizeDisk(diskId: string, sizeBytes: number): void {
+    const request = { diskId, sizeBytes };
+    this.#run("resizeDisk", request, async () => {
+      const { disk } = await this.#registry.resizeDisk(request);
+      return `${disk?.sizeBytes} bytes on ${devicesWithBytes(disk).join(", ")}`;
+    });
+  }
+
   deleteDisk(diskId: string): void {
     const request = { diskId };
     const operation = this.#begin(request, [`disk ${diskId}`]);

@@ -2,6 +2,7 @@ import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
 import type { Plan, World } from "./parts.js";
 import { moveDisks } from "./plan-moves.js";
+import { useSlices } from "./plan-slices.js";
 import {
   fenceTheDead,
   purgeWhileSilent,
@@ -27,7 +28,9 @@ export type ScenarioName =
   | "refused registrations"
   | "drives move"
   | "disks move"
-  | "targets fail";
+  | "targets fail"
+  | "disks on slices"
+  | "slices go back";
 
 /** A schedule with few faults and requests, for mistakes that random runs seldom find. */
 export interface Scenario {
@@ -40,6 +43,8 @@ export interface Scenario {
   readonly shares?: Drive["sharedAs"];
   /** Probability that nothing identifies a drive after a reboot; 0 by default. */
   readonly unmarkedDrives?: number;
+  /** Slices of the only drive of each host; undefined: several drives, as the seed says. */
+  readonly slices?: number;
   /** Length relative to other runs; 1 by default. */
   readonly length?: number;
   /** Requests of most turns; undefined: random requests. */
@@ -159,13 +164,47 @@ const TARGETS_FAIL: Scenario = {
   name: "targets fail",
   faults: { ioMs: 10, failedIo: 0.02, linkBreak: 0.05, loss: 0.05, lateMessage: 0.1, lateMessageMs: 400 },
 };
+/** Disks on slices of few drives are made, grown, moved and deleted, while processes end and caches are lost. */
+const ON_SLICES: Scenario = {
+  name: "disks on slices",
+  faults: {
+    ioMs: 5,
+    slowIo: 0.02,
+    duplication: 0.3,
+    lateMessage: 0.3,
+    lateMessageMs: 2_000,
+    agentCrash: 0.001,
+    brokenCache: 0.2,
+  },
+  hostCount: 2,
+  slices: 7,
+  length: 16,
+  plan: useSlices,
+};
+/** The registry of such disks is rewound. */
+const SLICES_GO_BACK: Scenario = {
+  ...ON_SLICES,
+  name: "slices go back",
+  faults: { ioMs: 5, agentCrash: 0.001, backup: 0.01, rewind: 0.002, copiedBack: 0.4, rival: 0.2 },
+  length: 8,
+};
 /** Divisor of the seeds that run these scenarios, so that other scenarios keep their seeds. */
 const RARE_EVERY = 30;
 const RARE = new Map([
+  [4, ON_SLICES],
   [10, DISKS_MOVE],
   [16, MOVED],
   [22, TARGETS_FAIL],
+  [28, SLICES_GO_BACK],
 ]);
+
+/** Half of the seeds, in turns of this number, have drives with slices. */
+const SEEDS_PER_DRIVES = 36;
+
+/** Returns the slices of the smallest devices of a seed; 0 for devices that are too small for slices. */
+export function slicesOf(seed: number): number {
+  return Math.floor(seed / SEEDS_PER_DRIVES) % 2;
+}
 
 /** Returns the scenario of a seed; scenarios alternate. */
 export function scenarioOf(seed: number): Scenario | undefined {

@@ -1,18 +1,22 @@
 import {
+  bytesOf,
   countingDevices,
   type Device,
   type Disk,
-  diskOn,
   holds,
   holdsAnyDisk,
+  partOffsetBytes,
+  runAt,
 } from "@diskmesh/disk-registry/simulation";
 import type { BlockContents, Drive } from "./drive.js";
 import { BLOCK_BYTES, type BlockWrite, type MachineWatch } from "./machine.js";
-import type { BlockRead, Life, UserWrite, World } from "./parts.js";
+import type { BlockRead, Life, RunOfDevice, UserWrite, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
 
 interface Note {
   readonly deviceId: string;
+  /** Index of the block on the device. */
+  readonly at: number;
   /** Session in which the write was submitted. */
   readonly session: number;
 }
@@ -69,22 +73,28 @@ export class ByteWatch implements MachineWatch {
     const life = this.world.lives.ofDisk(disk);
     let start = 0;
     for (const { copies, sizeBytes } of disk.parts) {
-      const { deviceId } = copies.find(({ state }) => state === "COUNTS") ?? copies[0] ?? {};
+      const { deviceId, first = 0 } = copies.find(({ state }) => state === "COUNTS") ?? copies[0] ?? {};
       const device = this.world.store.device(deviceId ?? "");
       if (device === undefined) return;
       const count = (sizeBytes ?? device.sizeBytes) / BLOCK_BYTES;
-      if (holds(device, disk.diskId)) this.#requireKeptOn(device, life, { start, count });
+      const run = runAt(device, disk.diskId, first);
+      const onDevice = run === undefined ? 0 : partOffsetBytes(device, run) / BLOCK_BYTES;
+      if (run !== undefined) this.#requireKeptOn(device, life, { start, count, onDevice });
       start += count;
     }
   }
 
-  #requireKeptOn({ hostId, deviceId }: Device, life: Life, { start, count }: { start: number; count: number }): void {
+  #requireKeptOn(
+    { hostId, deviceId }: Device,
+    life: Life,
+    { start, count, onDevice }: { readonly start: number; readonly count: number; readonly onDevice: number },
+  ): void {
     const drive = this.#driveAt(hostId, deviceId);
     const place = this.world.agentOf(hostId)?.devices.find((each) => each.deviceId === deviceId);
     if (place === undefined || drive === undefined || drive.sharedAs !== undefined) return;
     for (let block = start; block < start + count; block++) {
       const number = this.lastAcknowledged(life, block);
-      const contents = drive.blocks[place.firstBlock + block - start] ?? 0;
+      const contents = drive.blocks[place.firstBlock + onDevice + block - start] ?? 0;
       if (!this.#isLater(contents, life, block, number))
         this.world.violation(
           `write ${number} to block ${block} of disk ${life.name} was acknowledged, and ${deviceId}, which counts, has ${contents}`,
@@ -123,17 +133,17 @@ export class ByteWatch implements MachineWatch {
       return undefined;
     }
     const { deviceId } = place;
+    const at = block - place.firstBlock;
+    const granted = node?.context?.devices.find(deviceId as never)?.granted.at(at * BLOCK_BYTES)?.sessionNumber ?? 0;
     if (contents !== 0) {
       this.#deviceOf.set(contents, deviceId);
-      const own = node?.context?.devices.find(deviceId as never)?.granted.at(0)?.sessionNumber ?? 0;
       // A move writes what was written in the disk's session, in a session that only its target has.
-      const isOwn = this.world.moves.isOwnSession(deviceId, own);
-      return { deviceId, session: isOwn ? own : (this.#writes.get(contents)?.session ?? 0) };
+      const isOwn = this.world.moves.isOwnSession(deviceId, granted);
+      return { deviceId, at, session: isOwn ? granted : (this.#writes.get(contents)?.session ?? 0) };
     }
-    const session = node?.context?.devices.find(deviceId as never)?.granted.at(0)?.sessionNumber ?? 0;
     const replaced = this.#writes.get(node?.machine.openDrive(path)?.blocks[block] ?? 0);
-    if (replaced !== undefined) this.world.lives.requireNotForgotten(deviceId, session, replaced.life);
-    return { deviceId, session };
+    if (replaced !== undefined) this.world.lives.requireNotForgotten(deviceId, granted, replaced.life);
+    return { deviceId, at, session: granted };
   }
 
   beyondEnd(path: string, { name }: Drive): void {
@@ -141,11 +151,18 @@ export class ByteWatch implements MachineWatch {
   }
 
   /** Requires that only a disk's own users overwrite its data. */
-  #requireNobodysElse(before: BlockContents, write: UserWrite | undefined, place: string | undefined): void {
+  #requireNobodysElse(
+    before: BlockContents,
+    write: UserWrite | undefined,
+    place: string | undefined,
+    note: Note,
+  ): void {
     const { store, lives } = this.world;
     const was = this.#writes.get(before);
     if (was === undefined || was.life.name === write?.life.name || !lives.isCurrent(was.life)) return;
-    if (!holds(store.device(place ?? this.#deviceOf.get(before) ?? ""), was.diskId)) return;
+    const device = store.device(place ?? this.#deviceOf.get(before) ?? "");
+    if (device === undefined || !holds(device, was.diskId)) return;
+    if (device.deviceId === note.deviceId && runOver(device, note.at)?.diskId !== was.diskId) return;
     const what = write === undefined ? "an erase" : `a write to disk ${write.life.name}`;
     this.world.violation(`${what} overwrote write ${before} to disk ${was.life.name}, which is still there`);
   }
@@ -169,10 +186,10 @@ export class ByteWatch implements MachineWatch {
 
   landed({ host, drive, block, contents, note }: BlockWrite, before: BlockContents): void {
     if (note === undefined) return;
-    const { deviceId, session } = note as Note;
+    const { deviceId, at, session } = note as Note;
     this.#driveOf.set(deviceId, drive);
     const { store, orders, lives } = this.world;
-    const newest = orders.highestGranted.get(deviceId) ?? 0;
+    const newest = orders.highestGranted.get(`${deviceId} ${at}`) ?? 0;
     if (session < newest)
       this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
     const write = this.#writes.get(contents);
@@ -181,11 +198,12 @@ export class ByteWatch implements MachineWatch {
     const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);
     // An erase that a former registry ordered belongs to that registry's history, and is not checked.
     const places = this.#deviceAt.get(drive) ?? new Map<number, string>();
-    if (write !== undefined || known) this.#requireNobodysElse(before, write, places.get(block));
+    if (write !== undefined || known) this.#requireNobodysElse(before, write, places.get(block), note as Note);
     this.#deviceAt.set(drive, places.set(block, deviceId));
     const device = store.device(deviceId);
     if (device === undefined || device.hostId !== host || !known) return;
-    const diskId = diskOn(device);
+    const run = runOver(device, at);
+    const diskId = run?.diskId ?? "";
     if (write === undefined) {
       if (diskId !== "") this.world.violation(`${deviceId} was erased while disk ${diskId} is on it`);
       return;
@@ -194,7 +212,8 @@ export class ByteWatch implements MachineWatch {
     if (this.world.moves.isOwnSession(deviceId, session) && write.life.epoch < this.world.rewinds.epoch) return;
     if (diskId !== "" && diskId !== write.diskId)
       this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which belongs to disk ${diskId}`);
-    if (device.runs.length === 0)
+    // The registry has been rewound to before the disk grew, and does not know yet what the agent remembers.
+    if (run === undefined && !this.world.rewinds.isUnheard(host))
       this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which is free and clean`);
   }
 
@@ -263,19 +282,23 @@ export class ByteWatch implements MachineWatch {
    * Requires that a device that is, or can be, given to a disk holds no data. Not checked when the agent has restarted
    * and the registry cannot know that yet.
    */
-  requireClean({ hostId, deviceId }: Device, registeredBootId: string | undefined): void {
+  requireClean(device: Device, registeredBootId: string | undefined): void {
+    const { hostId, deviceId } = device;
     const node = this.world.agentOf(hostId);
     if (node?.context === undefined || node.context.bootId !== registeredBootId) return;
     if (this.world.rewinds.isUnheard(hostId)) return;
     // An operator who purges a device of an absent host accepts that the host may still write to it.
     if (this.#driveAt(hostId, deviceId)?.sharedAs === "drive") return;
-    if (this.#blocksOf(hostId, deviceId)?.some((contents) => contents !== 0))
+    const isUnclean = (contents: BlockContents, at: number) => contents !== 0 && runOver(device, at) === undefined;
+    if (this.#blocksOf(hostId, deviceId)?.some(isUnclean))
       this.world.violation(`${deviceId} counts as clean, and there is something on its drive`);
   }
 
-  /** Requires that a device contains zeros when its agent reports it erased. */
-  requireErased(host: string, deviceId: string): void {
-    if (this.#blocksOf(host, deviceId)?.some((contents) => contents !== 0))
+  /** Requires that a run contains zeros when its agent reports it erased. */
+  requireErased(host: string, { deviceId, offsetBytes, sizeBytes }: RunOfDevice): void {
+    const first = offsetBytes / BLOCK_BYTES;
+    const end = sizeBytes === 0 ? Number.POSITIVE_INFINITY : first + sizeBytes / BLOCK_BYTES;
+    if (this.#blocksOf(host, deviceId)?.some((contents, at) => contents !== 0 && at >= first && at < end))
       this.world.violation(`the agent of ${host} says that ${deviceId} is erased, and it is not`);
   }
 
@@ -286,4 +309,13 @@ export class ByteWatch implements MachineWatch {
     const drive = place && node?.machine.openDrive(place.path);
     return place && drive?.blocks.slice(place.firstBlock, place.firstBlock + place.blockCount);
   }
+}
+
+/** Returns the run that has the block of the device; undefined for none. */
+function runOver(device: Device, at: number): Device["runs"][number] | undefined {
+  const atBytes = at * BLOCK_BYTES;
+  return device.runs.find((run) => {
+    const { offsetBytes, sizeBytes } = bytesOf(device, run);
+    return atBytes >= offsetBytes && atBytes < offsetBytes + sizeBytes;
+  });
 }

@@ -8,10 +8,11 @@ import {
   MirrorState,
   OrderOutcome,
 } from "@diskmesh/api/internal";
-import type { Disk } from "@diskmesh/disk-registry/simulation";
+import { type Disk, partOffsetBytes, runAt } from "@diskmesh/disk-registry/simulation";
 import type { World } from "./parts.js";
 
 type Part = Disk["parts"][number];
+type Copy = Part["copies"][number];
 
 /**
  * Checks every change of where a disk's bytes are: one copy of a part counts, it has what was acknowledged, and a former
@@ -45,15 +46,16 @@ export class MoveWatch {
   answered(method: string, request: unknown, response: unknown): void {
     const { epoch } = this.world.rewinds;
     if (method === "CopyDevice") {
-      const { diskId, sessionNumber, deviceId } = request as CopyDeviceRequest;
+      const { diskId, sessionNumber, ...target } = request as CopyDeviceRequest;
       const { outcome } = (response as CopyDeviceResponse).outcome ?? {};
       if (outcome === OrderOutcome.DONE || outcome === OrderOutcome.ALREADY)
-        this.#whole.add(`${epoch} ${diskId} copy ${sessionNumber} ${deviceId}`);
+        this.#whole.add(`${epoch} ${diskId} copy ${sessionNumber} ${placeOf(target)}`);
     }
     if (method === "GetMirror") {
-      const { diskId, sessionNumber, revision, targetDeviceId } = request as GetMirrorRequest;
+      const { diskId, sessionNumber, revision, targetDeviceId, targetOffsetBytes } = request as GetMirrorRequest;
+      const target = { deviceId: targetDeviceId, offsetBytes: targetOffsetBytes };
       if ((response as GetMirrorResponse).state === MirrorState.EQUAL)
-        this.#whole.add(`${epoch} ${diskId} mirror ${sessionNumber} ${revision} ${targetDeviceId}`);
+        this.#whole.add(`${epoch} ${diskId} mirror ${sessionNumber} ${revision} ${placeOf(target)}`);
     }
     if (method === "ExportDisk" && (response as ExportDiskResponse).exportPath !== "") {
       const { diskId, sessionNumber, revision } = request as ExportDiskRequest;
@@ -74,8 +76,8 @@ export class MoveWatch {
     const copying = after.parts.flatMap(({ copies }) => copies.filter(({ state }) => state === "COPYING"));
     if (copying.length > 1)
       this.world.violation(`disk ${diskId} has the targets ${copying.map(({ deviceId }) => deviceId).join(" and ")}`);
-    const named = after.parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId));
-    const twice = named.find((deviceId, at) => named.indexOf(deviceId) !== at);
+    const named = after.parts.flatMap(({ copies }) => copies.map(nameOf));
+    const twice = named.find((run, at) => named.indexOf(run) !== at);
     if (twice !== undefined) this.world.violation(`disk ${diskId} has ${twice} twice`);
     for (const [index, part] of after.parts.entries()) {
       const counting = part.copies.filter(({ state }) => state === "COUNTS");
@@ -83,24 +85,29 @@ export class MoveWatch {
         this.world.violation(`part ${index} of disk ${diskId} has ${counting.length} copies that count`);
       const was = before?.createdAtMs === after.createdAtMs ? before.parts[index] : undefined;
       if (before === undefined || was === undefined) continue;
-      if (countingIn(was) !== countingIn(part)) this.#movedTo(countingIn(part), before, after);
+      if (nameOf(countingIn(was)) !== nameOf(countingIn(part))) this.#movedTo(countingIn(part), was, before, after);
       this.#checkLeaving(was, part, before, after);
     }
   }
 
-  #movedTo(deviceId: string, { publication, parts, diskId }: Disk, after: Disk): void {
+  #movedTo(target: Copy | undefined, was: Part, { publication, diskId }: Disk, after: Disk): void {
     const { world } = this;
+    const name = nameOf(target);
     if (publication === undefined) this.copied += 1;
     else this.mirrored += 1;
-    world.trace(`disk ${diskId} has moved to ${deviceId}`);
+    world.trace(`disk ${diskId} has moved to ${name}`);
     if (world.rewinds.epoch > 0) return;
-    const session = parts.flatMap(({ copies }) => copies).find((copy) => copy.deviceId === deviceId)?.sessionNumber;
+    const session = was.copies.find((copy) => nameOf(copy) === name)?.sessionNumber;
+    const device = world.store.device(target?.deviceId ?? "");
+    const run = device && runAt(device, diskId, target?.first ?? 0);
+    if (device === undefined || run === undefined) return;
     const way =
       publication === undefined
         ? `copy ${session}`
         : `mirror ${publication.sessionNumber} ${publication.revision ?? 0}`;
-    if (!this.#whole.has(`0 ${diskId} ${way} ${deviceId}`))
-      world.violation(`disk ${diskId} moved to ${deviceId}, and nobody said that it has all bytes: ${way}`);
+    const place = placeOf({ deviceId: device.deviceId, offsetBytes: partOffsetBytes(device, run) });
+    if (!this.#whole.has(`0 ${diskId} ${way} ${place}`))
+      world.violation(`disk ${diskId} moved to ${name}, and nobody said that it has all bytes: ${way}`);
     world.bytes.requireKept(after);
   }
 
@@ -109,15 +116,24 @@ export class MoveWatch {
     const { publication } = before;
     if (publication?.state !== "PUBLISHED" || after.publication?.state !== "PUBLISHED") return;
     if (publication.sessionNumber !== after.publication.sessionNumber || this.world.rewinds.epoch > 0) return;
-    for (const { deviceId, state } of was.copies) {
-      if (state === "COPYING" || is.copies.some((copy) => copy.deviceId === deviceId)) continue;
+    for (const left of was.copies) {
+      const { state } = left;
+      if (state === "COPYING" || is.copies.some((copy) => nameOf(copy) === nameOf(left))) continue;
       const served = this.#served.get(`0 ${before.diskId} ${publication.sessionNumber}`) ?? 0;
       if (state === "COUNTS" || served < (publication.revision ?? 0))
-        this.world.violation(`${deviceId} was freed, and the host of disk ${before.diskId} may still use it`);
+        this.world.violation(`${nameOf(left)} was freed, and the host of disk ${before.diskId} may still use it`);
     }
   }
 }
 
-function countingIn({ copies }: Part): string {
-  return copies.find(({ state }) => state === "COUNTS")?.deviceId ?? "";
+function countingIn({ copies }: Part): Copy | undefined {
+  return copies.find(({ state }) => state === "COUNTS");
+}
+
+function nameOf(copy: Copy | undefined): string {
+  return copy === undefined ? "no device" : `${copy.deviceId} at slice ${copy.first ?? 0}`;
+}
+
+function placeOf({ deviceId, offsetBytes }: { readonly deviceId: string; readonly offsetBytes: number }): string {
+  return `${deviceId} ${offsetBytes}`;
 }

@@ -14,9 +14,10 @@ import {
   type UnexportDiskRequest,
 } from "@diskmesh/api/internal";
 import { type AgentMemory, highestSession } from "@diskmesh/disk-agent/simulation";
-import { Bound, compare, type Order, text } from "./bound.js";
+import { Bound, compare, type Order, shortenedSession, text } from "./bound.js";
+import { blocksOf } from "./machine.js";
 import type { NetworkWatch } from "./network.js";
-import type { AgentRun, Confirmed, World } from "./parts.js";
+import type { AgentRun, Confirmed, RunOfDevice, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
 
 /** Outcomes that show that the agent obeyed the order, whether or not it succeeded. */
@@ -97,19 +98,21 @@ export class OrderWatch implements NetworkWatch {
         return;
       }
       case "ExportDisk": {
-        const { sessionNumber, diskId, openDeviceIds, extents } = request as ExportDiskRequest;
-        const holder = extents.find(({ deviceId }) => openDeviceIds.includes(deviceId))?.hostId;
+        const { sessionNumber, diskId, openDeviceIds, openRuns, extents } = request as ExportDiskRequest;
+        const [deviceId = openRuns[0]?.deviceId] = openDeviceIds;
+        const holder = extents.find((extent) => extent.deviceId === deviceId)?.hostId;
         if (holder !== undefined) this.#useSession(sessionNumber, `disk ${diskId} for ${holder}`, from);
         return;
       }
       case "UnexportDisk": {
-        const { sessionNumber, diskId, openDeviceIds } = request as UnexportDiskRequest;
-        if (openDeviceIds.length > 0) this.#useSession(sessionNumber, `disk ${diskId} for nobody`, from);
+        const { sessionNumber, diskId, openDeviceIds, openRuns } = request as UnexportDiskRequest;
+        if (openDeviceIds.length + openRuns.length > 0)
+          this.#useSession(sessionNumber, `disk ${diskId} for nobody`, from);
         return;
       }
       case "EraseDevice": {
-        const { sessionNumber, deviceId } = request as EraseDeviceRequest;
-        this.#useSession(sessionNumber, `erase ${deviceId}`, from);
+        const { sessionNumber, deviceId, offsetBytes } = request as EraseDeviceRequest;
+        this.#useSession(sessionNumber, `erase ${deviceId} at ${offsetBytes}`, from);
       }
     }
   }
@@ -163,20 +166,20 @@ export class OrderWatch implements NetworkWatch {
       case "ExportDisk":
       case "UnexportDisk": {
         const { sessionNumber, diskId } = request as OpenSessionRequest | ExportDiskRequest | UnexportDiskRequest;
-        for (const { deviceId, outcome } of (response as OpenSessionResponse | ExportDiskResponse).outcomes) {
-          if (!DONE.has(outcome)) continue;
-          this.#grant(server.place, deviceId, sessionNumber);
-          this.world.lives.granted(deviceId, diskId, sessionNumber);
+        for (const run of (response as OpenSessionResponse | ExportDiskResponse).outcomes) {
+          if (!DONE.has(run.outcome)) continue;
+          this.#grant(server.place, run, sessionNumber);
+          this.world.lives.granted(run.deviceId, diskId, sessionNumber);
         }
         return;
       }
       case "EraseDevice": {
         const [{ sessionNumber }, { outcome }] = [request as EraseDeviceRequest, response as EraseDeviceResponse];
         if (outcome === undefined || !DONE.has(outcome.outcome)) return;
-        this.#grant(server.place, outcome.deviceId, sessionNumber);
+        this.#grant(server.place, outcome, sessionNumber);
         this.world.lives.granted(outcome.deviceId, "", sessionNumber);
         add(this.erased, outcome.deviceId, sessionNumber);
-        this.world.bytes.requireErased(server.place, outcome.deviceId);
+        this.world.bytes.requireErased(server.place, outcome);
         return;
       }
       case "RegisterAgent": {
@@ -263,6 +266,8 @@ export class OrderWatch implements NetworkWatch {
       if (was === device) continue;
       if (highestSession(now, deviceId) < highestSession(before, deviceId))
         world.violation(`the agent of ${host} went back to session ${highestSession(now, deviceId)} of ${deviceId}`);
+      const { number } = shortenedSession(was, device) ?? {};
+      if (number !== undefined) world.violation(`the agent of ${host} has shortened session ${number} of ${deviceId}`);
       const { order } = device;
       // Skips an order of a former incarnation, because only its kind still counts.
       if (order === undefined || order === was?.order || order.deviceGeneration === 0) continue;
@@ -345,9 +350,13 @@ export class OrderWatch implements NetworkWatch {
     return this.world.leader()?.process === server;
   }
 
-  #grant(host: string, deviceId: string, session: number): void {
+  #grant(host: string, { deviceId, offsetBytes, sizeBytes }: RunOfDevice, session: number): void {
     add(this.granted, deviceId, session);
-    this.highestGranted.set(deviceId, Math.max(session, this.highestGranted.get(deviceId) ?? 0));
+    const { blockCount = 0 } = this.world.placesOf(host).find((place) => place.deviceId === deviceId) ?? {};
+    for (const block of blocksOf(offsetBytes, sizeBytes, blockCount)) {
+      const key = `${deviceId} ${block}`;
+      this.highestGranted.set(key, Math.max(session, this.highestGranted.get(key) ?? 0));
+    }
     const { sessions } = this.#boundOf(host);
     sessions.set(deviceId, Math.max(session, sessions.get(deviceId) ?? 0));
   }

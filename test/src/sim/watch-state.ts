@@ -1,4 +1,5 @@
 import {
+  bytesOf,
   countingDevices,
   type Device,
   type Disk,
@@ -9,6 +10,7 @@ import {
   holds,
   holdsAnyDisk,
   isDirty,
+  runAt,
 } from "@diskmesh/disk-registry/simulation";
 import type { Change } from "@diskmesh/tablet";
 import type { World } from "./parts.js";
@@ -27,6 +29,9 @@ const REGISTERS_WITHIN_MS = 1_000;
 /** Checks every durable change: it must follow from what agents really reported. */
 export class StateWatch {
   #highestGeneration = 0;
+
+  /** Devices of each disk when its unpublication began. A device that is added later has never had a holder. */
+  readonly #toFence = new Map<string, ReadonlySet<string>>();
 
   constructor(private readonly world: World) {
     this.watch(world.store);
@@ -180,26 +185,33 @@ export class StateWatch {
   #checkUse(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
     const { orders } = this.world;
     const { deviceId } = after;
-    const diskId = diskOn(after);
-    const session = before === undefined ? 0 : eraseSessionOf(before);
-    const cleaned = before !== undefined && isDirty(before) && !isDirty(after);
-    if (cleaned && !orders.erased.get(deviceId)?.has(session))
+    for (const run of before?.runs ?? []) {
+      const isStillDirty = after.runs.some((other) => other.diskId === "" && overlap(before, run, after, other));
+      if (run.diskId !== "" || isStillDirty || orders.erased.get(deviceId)?.has(run.eraseSessionNumber ?? 0)) continue;
+      const session = run.eraseSessionNumber ?? 0;
       this.world.violation(`${deviceId} counts as clean, and its agent never erased it in session ${session}`);
+    }
     const isOffered =
       after.attachState === "ATTACHED" && !isDirty(after) && (before === undefined || !holdsAnyDisk(before));
     // Uses the boot id from before the commit, because a registration may share the commit with an earlier decision.
     if (isOffered) this.world.bytes.requireClean(after, hostBefore?.bootId);
-    if (diskId === "" || holds(before, diskId)) return;
+    for (const { diskId, first } of after.runs)
+      if (diskId !== "" && (before === undefined || runAt(before, diskId, first) === undefined))
+        this.#checkAllocation(before, after, diskId);
+  }
+
+  #checkAllocation(before: Device | undefined, after: Device, diskId: string): void {
+    const { deviceId } = after;
     this.world.lives.named(deviceId, diskId);
     // Accepts a confirmation from before the commit, too, because the commit may hold more than the allocation, e.g. a
     // later registration without the device.
     const confirmed = [before, after].some(
       (device) =>
-        device?.attachState === "ATTACHED" && orders.confirmedAttach.get(deviceId)?.has(device.generation) === true,
+        device?.attachState === "ATTACHED" &&
+        this.world.orders.confirmedAttach.get(deviceId)?.has(device.generation) === true,
     );
     if (!confirmed)
       this.world.violation(`${deviceId} was allocated to disk ${diskId}, and nobody confirmed that it is held`);
-    if (isDirty(after)) this.world.violation(`${deviceId} was allocated to disk ${diskId} before it was erased`);
   }
 
   #checkPublication(before: Disk | undefined, after: Disk | undefined): void {
@@ -213,9 +225,12 @@ export class StateWatch {
     const is = after?.publication;
     const published = is?.state === "PUBLISHED" && was?.state !== "PUBLISHED" ? is : undefined;
     const unpublished = was !== undefined && is === undefined && after !== undefined ? was : undefined;
+    if (is?.state === "UNPUBLISHING" && was?.sessionNumber !== is.sessionNumber)
+      this.#toFence.set(disk.diskId, new Set(countingDevices(disk)));
     const session = (published ?? unpublished)?.sessionNumber;
     if (session === undefined) return;
     for (const deviceId of countingDevices(disk)) {
+      if (unpublished?.state === "UNPUBLISHING" && this.#toFence.get(disk.diskId)?.has(deviceId) === false) continue;
       if (!holds(this.world.store.device(deviceId), disk.diskId)) continue;
       if (this.world.orders.granted.get(deviceId)?.has(session)) continue;
       // Without a request to any device, a session has fenced off no host and granted no I/O.
@@ -227,4 +242,13 @@ export class StateWatch {
     if (unpublished && was?.state !== "UNPUBLISHING" && this.world.orders.wasAsked(session))
       this.world.violation(`disk ${disk.diskId} went from ${was?.state} to unpublished without a fence`);
   }
+}
+
+type Run = Device["runs"][number];
+
+/** Returns whether two runs of a device have a byte in common. */
+function overlap(before: Device | undefined, run: Run, after: Device, other: Run): boolean {
+  if (before === undefined) return false;
+  const [a, b] = [bytesOf(before, run), bytesOf(after, other)];
+  return a.offsetBytes < b.offsetBytes + b.sizeBytes && b.offsetBytes < a.offsetBytes + a.sizeBytes;
 }

@@ -8,14 +8,14 @@ import { DiskUser } from "./disk-user.js";
 import { type Drive, newDrive } from "./drive.js";
 import { calm, drawFaults, type Faults } from "./faults.js";
 import { Lives } from "./lives.js";
-import { Machine } from "./machine.js";
+import { BLOCK_BYTES, Machine } from "./machine.js";
 import { SimNetwork } from "./network.js";
 import { Operator } from "./operator.js";
 import type { AgentRun, DevicePlace, RegistryRun, World } from "./parts.js";
 import { REGISTRY_PLACES, RegistryNode } from "./registry-node.js";
 import { Requests } from "./requests.js";
 import { Rewinds } from "./rewinds.js";
-import { type Scenario, scenarioOf } from "./scenarios.js";
+import { type Scenario, scenarioOf, slicesOf } from "./scenarios.js";
 import { SimStore } from "./store.js";
 import { settled, Timeline } from "./timeline.js";
 import { Violation } from "./violation.js";
@@ -27,6 +27,8 @@ import { StateWatch } from "./watch-state.js";
 /** Maximum simulated time in ms from the end of the last fault until everything has converged. */
 const CONVERGENCE_LIMIT_MS = 120_000;
 const CONVERGENCE_LOOK_MS = 500;
+/** Blocks of a slice of 1 MiB, which devices of that size get. */
+const BLOCKS_OF_SLICE = 2 ** 20 / BLOCK_BYTES;
 const LONGEST_BUILD_STEPS = 160;
 
 /** A simulated fleet: machines with agents, registries, a store, a network, and users. */
@@ -38,6 +40,7 @@ export class SimulatedWorld implements World {
   /** Active faults; none at the beginning and at the end. */
   readonly faults: Faults = calm();
   readonly hosts: readonly string[];
+  readonly smallestBlocks: number;
   readonly lines: string[] = [];
   /** Store of the registry's current history. A restore or a copied folder replaces it. */
   store = new SimStore();
@@ -69,6 +72,7 @@ export class SimulatedWorld implements World {
     this.random = new Random(seed);
     this.#serviceRandom = this.random.fork();
     this.scenario = scenarioOf(seed);
+    this.smallestBlocks = 1 + slicesOf(seed) * BLOCKS_OF_SLICE;
     this.#trouble = this.scenario === undefined ? drawFaults(this.random) : { ...calm(), ...this.scenario.faults };
     this.#buildSteps = this.scenario?.plan ? 0 : this.random.pick([0, 80, LONGEST_BUILD_STEPS, LONGEST_BUILD_STEPS]);
     this.hosts = ["h1", "h2", "h3"].slice(0, this.scenario?.hostCount ?? 1 + this.random.below(3));
@@ -92,14 +96,24 @@ export class SimulatedWorld implements World {
 
   #setUp(host: string): void {
     const machine = new Machine(host, this, this.bytes);
+    const { slices } = this.scenario ?? {};
+    if (slices !== undefined) {
+      const blockCount = 1 + slices * BLOCKS_OF_SLICE;
+      machine.plugIn("/dev/a", blockCount);
+      this.#machines.set(host, machine);
+      this.#places.set(host, [{ deviceId: `${host}-a`, path: "/dev/a", firstBlock: 0, blockCount }]);
+      return;
+    }
+    const blockCount = this.smallestBlocks;
     const places: DevicePlace[] = [
-      { deviceId: `${host}-a`, path: "/dev/a", firstBlock: 0, blockCount: 2 },
-      { deviceId: `${host}-b`, path: "/dev/b", firstBlock: 0, blockCount: 1 },
+      { deviceId: `${host}-a`, path: "/dev/a", firstBlock: 0, blockCount: 2 * blockCount },
+      { deviceId: `${host}-b`, path: "/dev/b", firstBlock: 0, blockCount },
     ];
     // Two devices on one drive share a descriptor.
-    if (this.random.chance(0.5)) places.push({ deviceId: `${host}-c`, path: "/dev/b", firstBlock: 1, blockCount: 1 });
-    machine.plugIn("/dev/a", 2);
-    machine.plugIn("/dev/b", 2);
+    if (this.random.chance(0.5))
+      places.push({ deviceId: `${host}-c`, path: "/dev/b", firstBlock: blockCount, blockCount });
+    machine.plugIn("/dev/a", 2 * blockCount);
+    machine.plugIn("/dev/b", 2 * blockCount);
     this.#machines.set(host, machine);
     this.#places.set(host, places);
   }
@@ -112,10 +126,10 @@ export class SimulatedWorld implements World {
 
   /** Makes the first two hosts see one drive, or one file. */
   #share(sharedAs: Drive["sharedAs"]): void {
-    const drive = newDrive("shared", 2, { sharedAs });
+    const drive = newDrive("shared", 2 * this.smallestBlocks, { sharedAs });
     for (const host of this.hosts.slice(0, 2)) {
       this.#machines.get(host)?.drives.set("/dev/s", drive);
-      const place = { deviceId: `${host}-s`, path: "/dev/s", firstBlock: 0, blockCount: 2 };
+      const place = { deviceId: `${host}-s`, path: "/dev/s", firstBlock: 0, blockCount: 2 * this.smallestBlocks };
       this.#places.set(host, [...this.placesOf(host), place]);
     }
   }

@@ -1,0 +1,69 @@
+import { inPlaceOf, type Mutation } from "./mutation.js";
+
+const ON_SLICES = { withinSeeds: 900, foundBy: 4, scenario: "disks on slices" } as const;
+
+/** Mistakes about the runs of drives that disks share. */
+export const SLICE_MUTATIONS: readonly Mutation[] = [
+  {
+    ...ON_SLICES,
+    name: "grant-overlapping",
+    mistake: "the agent takes runs that overlap, and begin at other bytes, for different ones",
+    replaced: [inPlaceOf("disk-agent/model/runs", "overlaps", () => (a, b) => a.offsetBytes === b.offsetBytes)],
+  },
+  {
+    ...ON_SLICES,
+    name: "forget-the-floor",
+    mistake: "the agent forgets an erased run without a floor",
+    replaced: [
+      inPlaceOf("disk-agent/model/sessions", "forgetErased", ({ forgetErased }) => (memory, run, number) => {
+        const after = forgetErased(memory, run, number);
+        const { floor } = memory.devices.get(run.deviceId) ?? {};
+        const device = after.devices.get(run.deviceId);
+        return { ...after, devices: new Map(after.devices).set(run.deviceId, { ...device, floor }) };
+      }),
+    ],
+  },
+  {
+    ...ON_SLICES,
+    name: "erase-next-slice",
+    mistake: "an erase is ordered for a range that is shifted by a slice",
+    replaced: [
+      inPlaceOf("disk-registry/model/store/slices", "orderedBytes", ({ orderedBytes }) => (device, run) => {
+        const range = orderedBytes(device, run);
+        if (run.diskId !== "" || range.sizeBytes === 0) return range;
+        return { ...range, offsetBytes: range.offsetBytes + (device.sliceBytes ?? 0) };
+      }),
+    ],
+  },
+  {
+    ...ON_SLICES,
+    name: "reuse-before-erase",
+    mistake: "slices are given to a disk before what was on them is erased",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/store/slices",
+        "spacesOf",
+        ({ spacesOf }) =>
+          (device) =>
+            spacesOf({ ...device, runs: device.runs.filter(({ diskId }) => diskId !== "") }),
+      ),
+    ],
+  },
+  {
+    ...ON_SLICES,
+    foundBy: 604,
+    name: "shorten-range",
+    mistake: "a late order shortens the range of a session that has grown",
+    replaced: [
+      inPlaceOf("disk-agent/model/sessions", "decideOpenSession", ({ decideOpenSession }) => (memory, run, wish) => {
+        const device = memory.devices.get(run.deviceId);
+        const isLonger = (each: { number: number; offsetBytes: number; sizeBytes: number }) =>
+          each.number === wish.number && each.offsetBytes === run.offsetBytes && each.sizeBytes > run.sizeBytes;
+        const sessions = (device?.sessions ?? []).filter((each) => !isLonger(each));
+        if (sessions.length === device?.sessions?.length) return decideOpenSession(memory, run, wish);
+        const devices = new Map(memory.devices).set(run.deviceId, { ...device, sessions });
+        return decideOpenSession({ ...memory, devices }, run, wish);
+      }),
+    ],
+  },
+];
