@@ -54,6 +54,8 @@ const BY_OPTIONAL_ID: Readonly<Record<string, (operator: RegistryClient, id: str
   "WatchDevices host_id": (operator, hostId) => firstOf(operator.watchDevices({ ...WATCH, hostId })),
   "ListDevices host_id": (operator, hostId) => operator.listDevices({ hostId }),
   "ListDisks host_id": (operator, hostId) => operator.listDisks({ hostId }),
+  "ListDisks device_host_id": (operator, deviceHostId) => operator.listDisks({ deviceHostId }),
+  "ListDisks device_id": (operator, deviceId) => operator.listDisks({ deviceId }),
   "UnpublishDisk host_id": (operator, hostId) => operator.unpublishDisk({ diskId: "x", hostId }),
   "AssignHost disk_ids": (operator, diskId) => operator.assignHost({ vmCid: "vm", diskIds: [diskId] }),
 };

@@ -88,7 +88,9 @@ export const configSchema = z.strictObject({
     )
     .default({})
     .transform((pools): Readonly<Record<string, { readonly sliceBytes?: number | undefined }>> => pools)
-    .describe("Pools of devices, by their names."),
+    .describe(
+      "Pools of devices, by their names. `sliceBytes` of a pool is the size of the slices of its devices that are added without one: a power of two from 1 MiB to 16 GiB, by default the smallest one from 1 MiB to 64 MiB with at most 1,024 slices.",
+    ),
   moves: groupConfig("Moves of disks from one device to another.", {
     bytesPerSecondOfHost: withFacts(
       z

@@ -7,19 +7,21 @@ import {
 import { leftMsOf, type MoveProgress, rateOf } from "../model/disks/move-progress.js";
 import { moveText } from "../model/disks/move-text.js";
 import type { Move, Part } from "../model/store/disk-parts.js";
-import { partSizeBytes } from "../model/store/layout.js";
+import { offsetOf, partSizeBytes } from "../model/store/layout.js";
 import type { Disk, RegistryTables } from "../model/store/schema.js";
 
 /** Returns a part of a disk as a message, with the progress of its move. */
 export function partMessage(
   tables: RegistryTables,
-  { diskId }: Disk,
+  disk: Disk,
   part: Part,
   progress: MoveProgress | undefined,
 ): DiskPartMessage {
-  const copies = part.copies.map(({ deviceId, state }) => {
+  const { diskId } = disk;
+  const copies = part.copies.map((copy) => {
+    const { deviceId, state } = copy;
     const hostId = tables.devices.get(deviceId)?.hostId ?? "";
-    return { deviceId, hostId, state: CopyState[state] };
+    return { deviceId, hostId, state: CopyState[state], offsetBytes: offsetOf(tables, disk, copy) };
   });
   const move =
     part.move && moveMessage(part.move, moveText(tables, diskId, progress) ?? "", progressOf(part, progress));

@@ -39,7 +39,7 @@ import type { Refused } from "../model/hosts/refused.js";
 import type { StampedDevice } from "../model/hosts/registration.js";
 import type { ToldMassSilence } from "../model/hosts/vigil.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
-import { diskOn, eraseSessionOf, isDirty } from "../model/store/runs.js";
+import { diskOn, disksOn, eraseSessionOf, isDirty } from "../model/store/runs.js";
 import {
   type Device,
   type DeviceIdentity,
@@ -53,6 +53,7 @@ import {
   type Publication,
   type RegistryTables,
 } from "../model/store/schema.js";
+import { bytesByUse } from "../model/store/slices.js";
 import { labelsEtag } from "./labels-etag.js";
 import { partMessage } from "./part-message.js";
 
@@ -154,6 +155,8 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     pending: pendingMessage(device.deviceId, device.pending ?? progress.pending),
     trouble: troubleMessage(progress.trouble),
     sliceBytes: device.sliceBytes ?? 0,
+    diskCount: disksOn([device]).length,
+    freeBytes: bytesByUse(device).free,
   };
 }
 

@@ -23,14 +23,10 @@ describe("capacity", () => {
     });
     const inMib = (filter: Parameters<typeof capacityOf>[1]) =>
       capacityOf(fleet.tables, filter, options).map(
-        ({ az, pool, totalBytes, freeBytes, maxDiskBytes }) =>
-          `${az} ${pool}: ${totalBytes / MIB}, ${freeBytes / MIB} free, at most ${maxDiskBytes / MIB}`,
+        ({ az, pool, totalBytes, freeBytes, maxDiskBytes, maxPartBytes }) =>
+          `${az} ${pool}: ${[totalBytes, freeBytes, maxDiskBytes, maxPartBytes].map((bytes) => bytes / MIB).join(" ")}`,
       );
-    const [z0, slow, fast] = [
-      "z0 default: 7, 7 free, at most 7",
-      "z1 default: 15, 6 free, at most 5",
-      "z1 fast: 5, 5 free, at most 5",
-    ];
+    const [z0, slow, fast] = ["z0 default: 7 7 7 7", "z1 default: 15 6 5 3", "z1 fast: 5 5 5 5"];
     expect(inMib({})).to.deep.equal([z0, slow, fast]);
     expect(inMib({ az: "z1" })).to.deep.equal([slow, fast]);
     expect(inMib({ pool: "fast" })).to.deep.equal([fast]);
@@ -43,7 +39,7 @@ describe("capacity", () => {
     const fleet = new TestFleet({ hosts: [aHost("h1")], devices });
     const most = { totalBytes: Number.MAX_SAFE_INTEGER, freeBytes: Number.MAX_SAFE_INTEGER };
     expect(capacityOf(fleet.tables, {}, { ...options, maxDevices: 3 })).to.deep.equal([
-      { az: "z1", pool: "default", ...most, maxDiskBytes: Number.MAX_SAFE_INTEGER },
+      { az: "z1", pool: "default", ...most, maxDiskBytes: Number.MAX_SAFE_INTEGER, maxPartBytes: sizeBytes },
     ]);
   });
 
@@ -60,6 +56,6 @@ describe("capacity", () => {
       const fleet = new TestFleet({ hosts: [aHost("h1", host)], devices: [aDevice("d1", device)] });
       const whySuspected = () => (isSuspected ? "silent" : undefined);
       const [pool] = capacityOf(fleet.tables, {}, { ...options, whySuspected });
-      expect(pool).to.include({ totalBytes: 64 * MIB, freeBytes: 0, maxDiskBytes: 0 });
+      expect(pool).to.include({ totalBytes: 64 * MIB, freeBytes: 0, maxDiskBytes: 0, maxPartBytes: 0 });
     });
 });

@@ -10,6 +10,7 @@ export interface PoolCapacity {
   readonly totalBytes: number;
   readonly freeBytes: number;
   readonly maxDiskBytes: number;
+  readonly maxPartBytes: number;
 }
 
 interface CapacityOptions {
@@ -45,7 +46,8 @@ export function capacityOf(
     inOrder(pools).map(([pool, { totalBytes, freeSizesBytes }]) => {
       const largestFirst = freeSizesBytes.sort((a, b) => b - a);
       const freeBytes = sumBytes(largestFirst);
-      return { az, pool, totalBytes, freeBytes, maxDiskBytes: sumBytes(largestFirst.slice(0, maxDevices)) };
+      const maxDiskBytes = sumBytes(largestFirst.slice(0, maxDevices));
+      return { az, pool, totalBytes, freeBytes, maxDiskBytes, maxPartBytes: largestFirst[0] ?? 0 };
     }),
   );
 }

@@ -23,6 +23,12 @@ const rows: readonly ExplainRow[] = [
   ],
   ["a device is free", POOL, {}, [{ ...NO_ROOM, says: /^of pool default \d+ \wiB are free$/ }]],
   [
+    "a device with slices is free",
+    POOL,
+    { device: { sliceBytes: 2 ** 20 } },
+    [{ ...NO_ROOM, says: /^of pool default 63 MiB are free \(the largest free run has room for 62.9 MiB\)$/ }],
+  ],
+  [
     "a disk lies on it",
     POOL,
     { disk: {} },

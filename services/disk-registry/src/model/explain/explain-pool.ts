@@ -1,7 +1,7 @@
 import { bytesText, type Cure } from "@diskmesh/domain";
 import { isPlaceable } from "../disks/placement.js";
 import { type Device, isErasable, isFree, type RegistryTables } from "../store/schema.js";
-import { bytesByUse } from "../store/slices.js";
+import { bytesByUse, spacesOf } from "../store/slices.js";
 import type { Cause, Known, Subject } from "./cause.js";
 
 const SHOWN_HOSTS = 3;
@@ -9,6 +9,8 @@ const SHOWN_HOSTS = 3;
 /** Bytes of a pool, by their availability for new disks. */
 interface PoolRoom {
   freeBytes: number;
+  /** Size of the largest disk with one part for which there is room. */
+  maxPartBytes: number;
   usedBytes: number;
   toBeErasedBytes: number;
   /** Bytes on hosts and devices that get no new disks. */
@@ -24,9 +26,11 @@ interface PoolRoom {
  */
 export function poolCauses(tables: RegistryTables, pool: string, known: Known): Cause[] {
   const room = roomOf(tables, pool, known);
-  const { hostsNotAdded, hostsKeptOut } = room;
+  const { hostsNotAdded, hostsKeptOut, maxPartBytes } = room;
+  const isSplit = maxPartBytes > 0 && maxPartBytes < room.freeBytes;
+  const largestRun = isSplit ? ` (the largest free run has room for ${bytesText(maxPartBytes)})` : "";
   const parts = [
-    `${bytesText(room.freeBytes)} are free`,
+    `${bytesText(room.freeBytes)} are free${largestRun}`,
     room.usedBytes > 0 && `${bytesText(room.usedBytes)} in use`,
     room.toBeErasedBytes > 0 && `${bytesText(room.toBeErasedBytes)} to be erased first`,
     room.keptOutBytes > 0 && `${bytesText(room.keptOutBytes)} on hosts or devices that take no new disks now`,
@@ -49,7 +53,7 @@ export function poolCauses(tables: RegistryTables, pool: string, known: Known): 
 function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): PoolRoom {
   const hostsNotAdded = new Set<Device["hostId"]>();
   const hostsKeptOut = new Set<Device["hostId"]>();
-  const bytes = { freeBytes: 0, usedBytes: 0, toBeErasedBytes: 0, keptOutBytes: 0, notAddedBytes: 0 };
+  const bytes = { freeBytes: 0, maxPartBytes: 0, usedBytes: 0, toBeErasedBytes: 0, keptOutBytes: 0, notAddedBytes: 0 };
   for (const device of tables.devices.entries()) {
     if (device.pool !== pool) continue;
     const { hostId, sizeBytes } = device;
@@ -64,7 +68,10 @@ function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): 
     bytes.usedBytes += disk;
     const isOpen = host !== undefined && isPlaceable(host, whySuspected);
     if (!isOpen && dirty + free > 0) hostsKeptOut.add(hostId);
-    bytes[isOpen && isFree(device) ? "freeBytes" : "keptOutBytes"] += free;
+    const isUsable = isOpen && isFree(device);
+    bytes[isUsable ? "freeBytes" : "keptOutBytes"] += free;
+    const [largest] = isUsable ? spacesOf(device) : [];
+    bytes.maxPartBytes = Math.max(bytes.maxPartBytes, largest?.sizeBytes ?? 0);
     bytes[isOpen && isErasable(device) ? "toBeErasedBytes" : "keptOutBytes"] += dirty;
   }
   return { ...bytes, hostsNotAdded, hostsKeptOut };

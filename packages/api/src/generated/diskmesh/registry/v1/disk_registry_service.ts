@@ -510,6 +510,10 @@ export interface ListDisksRequest {
   pageSize: number;
   /** The next_page_token of the previous page. Empty: the first page. */
   pageToken: string;
+  /** Filter: only disks with data on a device of this host. Empty: no filter. Filters combine. */
+  deviceHostId: string;
+  /** Filter: only disks with data on this device. Empty: no filter. */
+  deviceId: string;
 }
 
 /** A page of disks. */
@@ -645,8 +649,13 @@ export interface PoolCapacity {
    * erased yet do not count.
    */
   freeBytes: number;
-  /** Size in bytes of the largest disk that can be created now. */
+  /** Size in bytes of the largest disk that can be created now. It may have several parts. */
   maxDiskBytes: number;
+  /**
+   * Size in bytes of the largest disk with one part that can be created now: of the largest free run of slices, or of the
+   * largest free device without slices.
+   */
+  maxPartBytes: number;
 }
 
 /** Space for new disks. */
@@ -4139,7 +4148,7 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
 };
 
 function createBaseListDisksRequest(): ListDisksRequest {
-  return { hostId: "", pageSize: 0, pageToken: "" };
+  return { hostId: "", pageSize: 0, pageToken: "", deviceHostId: "", deviceId: "" };
 }
 
 export const ListDisksRequest: MessageFns<ListDisksRequest> = {
@@ -4152,6 +4161,12 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     }
     if (message.pageToken !== "") {
       writer.uint32(26).string(message.pageToken);
+    }
+    if (message.deviceHostId !== "") {
+      writer.uint32(34).string(message.deviceHostId);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(42).string(message.deviceId);
     }
     return writer;
   },
@@ -4193,6 +4208,22 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
             message.pageToken = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.deviceHostId = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4213,6 +4244,8 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     message.hostId = object.hostId ?? "";
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
+    message.deviceHostId = object.deviceHostId ?? "";
+    message.deviceId = object.deviceId ?? "";
     return message;
   },
 };
@@ -5170,7 +5203,7 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
 };
 
 function createBasePoolCapacity(): PoolCapacity {
-  return { az: "", pool: "", totalBytes: 0, freeBytes: 0, maxDiskBytes: 0 };
+  return { az: "", pool: "", totalBytes: 0, freeBytes: 0, maxDiskBytes: 0, maxPartBytes: 0 };
 }
 
 export const PoolCapacity: MessageFns<PoolCapacity> = {
@@ -5189,6 +5222,9 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
     }
     if (message.maxDiskBytes !== 0) {
       writer.uint32(40).int64(message.maxDiskBytes);
+    }
+    if (message.maxPartBytes !== 0) {
+      writer.uint32(48).int64(message.maxPartBytes);
     }
     return writer;
   },
@@ -5246,6 +5282,14 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
             message.maxDiskBytes = longToNumber(reader.int64());
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.maxPartBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -5268,6 +5312,7 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
     message.totalBytes = object.totalBytes ?? 0;
     message.freeBytes = object.freeBytes ?? 0;
     message.maxDiskBytes = object.maxDiskBytes ?? 0;
+    message.maxPartBytes = object.maxPartBytes ?? 0;
     return message;
   },
 };

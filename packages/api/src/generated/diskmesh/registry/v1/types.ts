@@ -937,6 +937,10 @@ export interface Device {
    * does, or where the device's agent knows no slices.
    */
   sliceBytes: number;
+  /** Number of disks with data on this device. */
+  diskCount: number;
+  /** Bytes of the device that no disk has and that need no erase, whether or not new disks may use them now. */
+  freeBytes: number;
 }
 
 /** A hardware error, for example EIO. The error persists although later I/O succeeds; only SetDeviceState clears it. */
@@ -1103,6 +1107,11 @@ export interface DiskCopy {
   hostId: string;
   /** Use of the copy. */
   state: CopyState;
+  /**
+   * Offset on the device, in bytes, at which the part's data begins. 0 for a part that has all bytes of its device, and when
+   * the device was purged.
+   */
+  offsetBytes: number;
 }
 
 /** Consecutive bytes of a disk. */
@@ -2049,6 +2058,8 @@ function createBaseDevice(): Device {
     identifiedBy: IdentifiedBy.UNSPECIFIED,
     trouble: undefined,
     sliceBytes: 0,
+    diskCount: 0,
+    freeBytes: 0,
   };
 }
 
@@ -2164,6 +2175,12 @@ export const Device: MessageFns<Device> = {
     }
     if (message.sliceBytes !== 0) {
       writer.uint32(296).int64(message.sliceBytes);
+    }
+    if (message.diskCount !== 0) {
+      writer.uint32(304).int32(message.diskCount);
+    }
+    if (message.freeBytes !== 0) {
+      writer.uint32(312).int64(message.freeBytes);
     }
     return writer;
   },
@@ -2477,6 +2494,22 @@ export const Device: MessageFns<Device> = {
             message.sliceBytes = longToNumber(reader.int64());
             continue;
           }
+          case 38: {
+            if (tag !== 304) {
+              break;
+            }
+
+            message.diskCount = reader.int32();
+            continue;
+          }
+          case 39: {
+            if (tag !== 312) {
+              break;
+            }
+
+            message.freeBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2543,6 +2576,8 @@ export const Device: MessageFns<Device> = {
       ? Trouble.fromPartial(object.trouble)
       : undefined;
     message.sliceBytes = object.sliceBytes ?? 0;
+    message.diskCount = object.diskCount ?? 0;
+    message.freeBytes = object.freeBytes ?? 0;
     return message;
   },
 };
@@ -3451,7 +3486,7 @@ export const Disk: MessageFns<Disk> = {
 };
 
 function createBaseDiskCopy(): DiskCopy {
-  return { deviceId: "", hostId: "", state: CopyState.UNSPECIFIED };
+  return { deviceId: "", hostId: "", state: CopyState.UNSPECIFIED, offsetBytes: 0 };
 }
 
 export const DiskCopy: MessageFns<DiskCopy> = {
@@ -3464,6 +3499,9 @@ export const DiskCopy: MessageFns<DiskCopy> = {
     }
     if (message.state !== CopyState.UNSPECIFIED) {
       writer.uint32(24).int32(copyStateToNumber(message.state));
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(32).int64(message.offsetBytes);
     }
     return writer;
   },
@@ -3505,6 +3543,14 @@ export const DiskCopy: MessageFns<DiskCopy> = {
             message.state = copyStateFromJSON(reader.int32());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3525,6 +3571,7 @@ export const DiskCopy: MessageFns<DiskCopy> = {
     message.deviceId = object.deviceId ?? "";
     message.hostId = object.hostId ?? "";
     message.state = object.state ?? CopyState.UNSPECIFIED;
+    message.offsetBytes = object.offsetBytes ?? 0;
     return message;
   },
 };
