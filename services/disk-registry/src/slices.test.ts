@@ -69,6 +69,46 @@ describe("disk-registry and agents that know runs", () => {
     await refused(operator.addHost({ hostId: "h1", sliceBytes: 3 * MIB }), "InvalidStateError", "power of two");
   });
 
+  it("give a holder no other key of a run that it has when another run of the device is added", async () => {
+    await agentWithSlices();
+    await eventually(async () => expect((await fleet.registry.device("d1")).sliceBytes).to.equal(MIB));
+    const holder = await fleet.readyAgent("h2", []);
+    const { operator } = fleet.registry;
+    for (const id of ["a", "b"]) await fleet.createDisk(id, { hostId: "h1" });
+    await operator.publishDisk({ diskId: "a", hostId: "h2" });
+    const reached: boolean[][] = [];
+    holder.beforeExport = async ({ extents }) => {
+      reached.push(extents.map(({ blockAddress, sessionKey }) => blockAddress !== "" && sessionKey.length > 0));
+    };
+    await operator.resizeDisk({ diskId: "a", sizeBytes: 3 * MIB });
+    await eventually(() => expect(reached.at(-1)).to.deep.equal([false, true]));
+  });
+
+  it("list the disks of a device and of a host by pages, and count what a device has", async () => {
+    await agentWithSlices();
+    await eventually(async () => expect((await fleet.registry.device("d1")).sliceBytes).to.equal(MIB));
+    await fleet.readyAgent("h2", ["d2"]);
+    const { operator } = fleet.registry;
+    for (const id of ["a", "b", "c"]) await fleet.createDisk(id, { hostId: "h1" });
+    await fleet.createDisk("e", { hostId: "h2" });
+    await operator.publishDisk({ diskId: "b", hostId: "h2" });
+    const { sizeBytes, diskCount, freeBytes } = await fleet.registry.device("d1");
+    expect({ diskCount, freeBytes }).to.deep.equal({ diskCount: 3, freeBytes: sizeBytes - MIB * 7 });
+    const ids = async (filter: object): Promise<string> => {
+      const found: string[] = [];
+      for (let pageToken: string | undefined; pageToken !== ""; ) {
+        const page = await operator.listDisks({ ...filter, pageSize: 2, pageToken });
+        found.push(...page.disks.map(({ diskId }) => diskId));
+        pageToken = page.nextPageToken;
+      }
+      return found.join(" ");
+    };
+    expect(await ids({ deviceId: "d1" })).to.equal("a b c");
+    expect(await ids({ deviceHostId: "h2" })).to.equal("e");
+    expect(await ids({ deviceHostId: "h1", hostId: "h2" })).to.equal("b");
+    expect(await ids({ deviceHostId: "h2", deviceId: "d1" })).to.equal("");
+  });
+
   it("read what an agent remembers by pages where its digest is another, and wait for that", async () => {
     const agent = await agentWithSlices();
     await fleet.createDisk("a");

@@ -39,7 +39,7 @@ import { leaderStamp } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
 import { endExport, type OrderedSession } from "./end-export.js";
 import { isElsewhere, operationOf, requireTarget, runsOfTarget, without } from "./publication-steps.js";
-import { type BlockAddresses, type Grant, grantedOf, grantOf, NotGrantedError } from "./session-grant.js";
+import { type Grant, grantedOf, grantOf, NotGrantedError, placeOf, type Reached, reachedBy } from "./session-grant.js";
 import type { WorkContext } from "./work-context.js";
 
 /** Failed tries of a change after which a move that is part of it begins anew. */
@@ -57,7 +57,7 @@ type Complete = (tx: RegistryTransaction) => void;
 
 interface ExportOptions {
   /** Addresses of devices of other hosts. The agent keeps the addresses and keys that it knows of the others. */
-  readonly addresses: BlockAddresses;
+  readonly addresses: Reached;
   /** Runs of the holder's host on which it opens the session first. */
   readonly opened: CoveredRuns;
 }
@@ -173,12 +173,12 @@ export class PublicationWorker {
   }
 
   /** Opens the session of a move's target. A refusal ends only this try of the move, never the disk's I/O. */
-  async #openTarget(plan: OrderedSession, mirror: MirrorTarget, signal: AbortSignal): Promise<BlockAddresses> {
+  async #openTarget(plan: OrderedSession, mirror: MirrorTarget, signal: AbortSignal): Promise<Reached> {
     const { lost, group } = mirror;
     if (lost !== undefined || group === undefined) return this.#failMirror(plan, lost ?? "", { isOfTarget: true });
     const grant = await this.#openSession(plan, group, signal);
     await this.#requireCurrent(plan);
-    if (grant.kind === "granted") return grant.addresses;
+    if (grant.kind === "granted") return reachedBy(grant, plan, group);
     // The device waits until its agent has no I/O of former sessions left.
     if (grant.pending.length > 0) throw new NotGrantedError([grant]);
     return this.#failMirror(plan, grant.error, { isOfTarget: grant.kind !== "outdated" });
@@ -215,11 +215,7 @@ export class PublicationWorker {
   }
 
   /** Resolves when every device of these groups has granted the session, to the addresses of the devices. */
-  async #openSessions(
-    plan: OrderedSession,
-    groups: readonly SessionGroup[],
-    signal: AbortSignal,
-  ): Promise<BlockAddresses> {
+  async #openSessions(plan: OrderedSession, groups: readonly SessionGroup[], signal: AbortSignal): Promise<Reached> {
     const asked = groups.flatMap(({ devices }) => devices.map(({ deviceId }) => deviceId));
     const answers = new Map(asked.map((deviceId) => [deviceId, "its agent has not answered yet"]));
     this.#answers.set(plan.disk.diskId, answers);
@@ -237,7 +233,7 @@ export class PublicationWorker {
     const refused = grants.filter((grant) => grant.kind !== "granted");
     if (refused.length === 0) {
       notePhase(operationOf(plan), "session", this.context.clock.monotonicMs() - startedMs);
-      return new Map(grants.flatMap((grant) => (grant.kind === "granted" ? [...grant.addresses] : [])));
+      return new Map(groups.flatMap((group, index) => [...reachedBy(grants[index], plan, group)]));
     }
     if (refused.some((grant) => grant.kind === "outdated")) await this.#renew(plan);
     throw new NotGrantedError(refused);
@@ -354,15 +350,18 @@ export class PublicationWorker {
     return this.context.tablet.read((tables) => isCurrent(tables, disk.diskId, publication));
   }
 
-  /** Returns the session of an added device, and what reaches a device that has just been asked for its session. */
+  /**
+   * Returns the session of an added run, and what reaches a run that has just been asked for its session. The holder keeps
+   * the key of any other: its agent has no key of a later leader.
+   */
   #accessTo(
     plan: SessionPlan,
     { deviceId, hostId, ...extent }: Omit<PlannedExtent, "target">,
-    addresses: BlockAddresses,
+    addresses: Reached,
   ): Partial<Extent> {
     const { publication } = plan;
     const { sessionNumber = publication.sessionNumber } = extent;
-    const blockAddress = hostId === publication.hostId ? undefined : addresses.get(deviceId);
+    const blockAddress = hostId === publication.hostId ? undefined : addresses.get(placeOf(deviceId, sessionNumber));
     return {
       sessionNumber: sessionNumber === publication.sessionNumber ? 0 : sessionNumber,
       ...(blockAddress !== undefined && { blockAddress, sessionKey: this.#keyOf(plan, hostId, sessionNumber) }),

@@ -2,12 +2,12 @@ import type { DeviceOutcome as OutcomeMessage } from "@diskmesh/api/internal";
 import { type DeviceId, UnavailableError } from "@diskmesh/domain";
 import type { DeviceOutcome, OutcomeCode } from "../model/devices/orders.js";
 import { pendingOf, pendingText } from "../model/devices/pending.js";
-import type { CoveredRuns } from "../model/disks/session-plan.js";
+import type { CoveredRuns, SessionGroup, SessionPlan } from "../model/disks/session-plan.js";
 import type { Host, PendingDevice } from "../model/store/schema.js";
 import { outcomeOf } from "../requests/wire.js";
 
 /** Addresses at which the holder reaches devices of other hosts. */
-export type BlockAddresses = ReadonlyMap<DeviceId, string>;
+type BlockAddresses = ReadonlyMap<DeviceId, string>;
 
 /** Answer of one agent to a session: granted by all its devices, or refused. */
 export type Grant = { readonly kind: "granted"; readonly addresses: BlockAddresses } | Refusal;
@@ -81,4 +81,16 @@ const runKey = (deviceId: string, offsetBytes: number): string => `${deviceId} $
 
 function isGranted(outcome: DeviceOutcome | undefined): boolean {
   return outcome?.code === "DONE" || outcome?.code === "ALREADY";
+}
+
+/** Block addresses by device and session. */
+export type Reached = ReadonlyMap<string, string>;
+
+export const placeOf = (deviceId: string, sessionNumber: number): string => `${deviceId} ${sessionNumber}`;
+
+/** Returns the addresses of the devices that granted the session of the group. */
+export function reachedBy(grant: Grant | undefined, { publication }: SessionPlan, group: SessionGroup): Reached {
+  if (grant?.kind !== "granted") return new Map();
+  const { sessionNumber = publication.sessionNumber } = group;
+  return new Map([...grant.addresses].map(([deviceId, address]) => [placeOf(deviceId, sessionNumber), address]));
 }
