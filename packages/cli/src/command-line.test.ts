@@ -149,7 +149,7 @@ describe("the diskmesh command", () => {
     ["events --limit 1001", closed, /limit "1001" is malformed/],
     ["events --director --host h1", closed, /--host, --device and --disk select events of the registry/],
     ["events --disk d --deployment demo", closed, /leave out --director and --deployment/],
-    ["disks --dynamic --host h1", closed, /--host selects disks of the fleet: leave out --dynamic/],
+    ["disks --dynamic --host h1", closed, /--host and --device select disks of the fleet: leave out --dynamic/],
     ["disks --deployment demo", closed, /--deployment selects dynamic disks: add --dynamic/],
     ["logs demo --dir /dev/null", closed, /cannot write the logs: "[^"]+" is not a folder/],
     ["logs demo web/0/1", closed, /"web\/0\/1" is neither GROUP nor GROUP\/INDEX nor GROUP\/ID/],

@@ -3,7 +3,8 @@ import { ActionCode, type ActionResult } from "@diskmesh/api/registry";
 import type { Mesh } from "../mesh/mesh.js";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import { short, sizeText } from "../output/output.js";
-import type { Action, ActionCall } from "./action.js";
+import { sizeBytesOf } from "../output/values.js";
+import { type Action, type ActionCall, textOption } from "./action.js";
 
 const MIN_PAUSE_MS = 200;
 const MAX_PAUSE_MS = 5_000;
@@ -16,6 +17,8 @@ interface Wanted {
   readonly keepData: boolean;
   readonly force: boolean;
   readonly acceptUnidentified: boolean;
+  /** 0 for the size that the registry chooses. */
+  readonly sliceBytes: number;
 }
 
 type Ask = (registry: Mesh["registry"], wanted: Wanted) => Promise<{ readonly result?: ActionResult | undefined }>;
@@ -27,10 +30,12 @@ export function hostAction(facts: Omit<Action, "run">, ask: Ask): Action {
     run: (call) => {
       const { args, mesh, options } = call;
       const [hostId = "", deviceId = ""] = args;
-      const flag = (name: keyof Wanted) => options[name] === true;
+      const flag = (name: string) => options[name] === true;
       const [dryRun, keepData, force] = [flag("dryRun"), flag("keepData"), flag("force")];
       const acceptUnidentified = flag("acceptUnidentified");
-      const wanted = { hostId, deviceId, dryRun, keepData, force, acceptUnidentified };
+      const sliceSize = textOption(options, "sliceSize");
+      const sliceBytes = sliceSize === "" ? 0 : sizeBytesOf(sliceSize);
+      const wanted = { hostId, deviceId, dryRun, keepData, force, acceptUnidentified, sliceBytes };
       return repeat(call, () => ask(mesh.registry, wanted));
     },
   };

@@ -49,8 +49,15 @@ async function watchDisks({ mesh, output, signal }: ActionCall): Promise<void> {
 
 const hostText = ({ hostId, state, trouble }: Host): string => words(hostId, short(state), troubleText(trouble));
 
-const deviceText = ({ deviceId, attachState, health, deviceGeneration, diskId, trouble }: Device): string =>
-  words(deviceId, short(attachState), short(health), `generation ${deviceGeneration}`, diskId, troubleText(trouble));
+const deviceText = ({ deviceId, attachState, health, deviceGeneration, diskId, diskCount, trouble }: Device): string =>
+  words(
+    deviceId,
+    short(attachState),
+    short(health),
+    `generation ${deviceGeneration}`,
+    diskCount > 1 ? `${diskCount} disks` : diskId,
+    troubleText(trouble),
+  );
 
 const diskText = ({ diskId, health, publication, trouble }: Disk): string => {
   const place = publication === undefined ? "not published" : `${short(publication.state)} to ${publication.hostId}`;

@@ -1,6 +1,5 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { type Disk, type DiskLimits, devicesWithBytes } from "@diskmesh/api/registry";
-import { NotFoundError } from "@diskmesh/domain";
+import { type Disk, type DiskLimits, devicesWithBytes, type ListDisksRequest } from "@diskmesh/api/registry";
 import { allPages } from "@diskmesh/rpc";
 import type { Mesh } from "../../mesh/mesh.js";
 import { UsageError } from "../../output/exit-codes.js";
@@ -72,15 +71,17 @@ export const disks: Action = {
   summary: "list the disks of the fleet, or the director's dynamic disks",
   options: [
     ["--host <host-id>", "only disks with a device on this host or published to it; not with --dynamic"],
+    ["--device <device-id>", "only disks with data on this device; not with --dynamic"],
     ["--dynamic", "the director's dynamic disks instead"],
     ["--deployment <name>", "only dynamic disks of this deployment; needs --dynamic"],
   ],
   example: "diskmesh disks --host host-1",
   run: async ({ mesh, output, options }) => {
-    const [hostId, deployment] = [textOption(options, "host"), textOption(options, "deployment")];
+    const [hostId, deviceId] = [textOption(options, "host"), textOption(options, "device")];
+    const deployment = textOption(options, "deployment");
     // Incompatible filters are refused instead of ignored, because the list may be the input of deletions.
-    if (options.dynamic && hostId !== "")
-      throw new UsageError("--host selects disks of the fleet: leave out --dynamic");
+    if (options.dynamic && hostId + deviceId !== "")
+      throw new UsageError("--host and --device select disks of the fleet: leave out --dynamic");
     if (!options.dynamic && deployment !== "")
       throw new UsageError("--deployment selects dynamic disks: add --dynamic");
     if (options.dynamic) {
@@ -88,33 +89,24 @@ export const disks: Action = {
       return;
     }
     const naming = output.isData ? new Map() : namesOfDisks(mesh);
-    const found = await allPages(async (pageToken) => {
-      const { disks: items, nextPageToken } = await mesh.registry.listDisks({ hostId, pageToken });
-      return { items, nextPageToken };
-    });
-    if (hostId !== "") found.push(...(await disksOnDevices(mesh, hostId, new Set(found.map(({ diskId }) => diskId)))));
-    output.list(ofRegistry(await naming), found, "no such disks", WIDE);
+    // The registry's filters combine, and a disk may be served on the host, or have data there.
+    const filters =
+      hostId === ""
+        ? [{ deviceId }]
+        : [
+            { hostId, deviceId },
+            { deviceHostId: hostId, deviceId },
+          ];
+    const found = new Map<string, Disk>();
+    for (const filter of filters)
+      for (const disk of await listed(mesh, filter)) if (!found.has(disk.diskId)) found.set(disk.diskId, disk);
+    output.list(ofRegistry(await naming), [...found.values()], "no such disks", WIDE);
   },
 };
 
-/**
- * Returns the disks on a host's devices, except those in `known`. Goes through the devices, because the registry lists
- * only published disks by host.
- */
-async function disksOnDevices(mesh: Mesh, hostId: string, known: ReadonlySet<string>): Promise<Disk[]> {
-  const devices = await allPages(async (pageToken) => {
-    const { devices: items, nextPageToken } = await mesh.registry.listDevices({ hostId, pageToken });
+function listed(mesh: Mesh, filter: Partial<ListDisksRequest>): Promise<Disk[]> {
+  return allPages(async (pageToken) => {
+    const { disks: items, nextPageToken } = await mesh.registry.listDisks({ ...filter, pageToken });
     return { items, nextPageToken };
   });
-  const found: Disk[] = [];
-  for (const diskId of new Set(devices.map((device) => device.diskId))) {
-    if (diskId === "" || known.has(diskId)) continue;
-    const { disk } = await mesh.registry.getDisk({ diskId }).catch((error: unknown) => {
-      // The disk was deleted after the devices were listed.
-      if (error instanceof NotFoundError) return { disk: undefined };
-      throw error;
-    });
-    if (disk !== undefined) found.push(disk);
-  }
-  return found;
 }

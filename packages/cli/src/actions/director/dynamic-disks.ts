@@ -19,7 +19,7 @@ export const provide = taskAction({
     ["--pool <name>", "pool of a new disk of hosts (default)"],
     ["--disk-type <name>", "disk type of a new disk of instances, from the cloud config (default)"],
   ],
-  example: "diskmesh provide scratch --host host-3 --size 64MiB",
+  example: "diskmesh provide scratch --host host-3 --size 32MiB",
   start: async ({ mesh, options, args: [diskName = "", instance = ""] }) => {
     const place = await placeOf(mesh, options, instance);
     const size = textOption(options, "size");

@@ -11,16 +11,18 @@ const COLUMNS: Columns<Device> = {
     `${short(attachState)}${isLeaving && attachState !== AttachState.DETACHED ? ", to be removed" : ""}`,
   health: ({ health }) => short(health),
   size: ({ sizeBytes }) => sizeText(sizeBytes),
+  free: ({ freeBytes }) => sizeText(freeBytes),
   identified: ({ identifiedBy }) => (identifiedBy === IdentifiedBy.UNSPECIFIED ? "" : short(identifiedBy)),
   pool: ({ pool }) => pool,
   generation: ({ deviceGeneration }) => deviceGeneration,
-  disk: ({ diskId }) => diskId,
+  disks: ({ diskId, diskCount }) => (diskCount > 1 ? diskCount : diskId),
   trouble: ({ trouble }) => troubleText(trouble),
 };
 
 const WIDE: Columns<Device> = {
   path: ({ path }) => path,
   offset: ({ offsetBytes }) => offsetBytes,
+  slice: ({ sliceBytes }) => (sliceBytes === 0 ? "" : sizeText(sliceBytes)),
   "block size": ({ blockSizeBytes }) => blockSizeBytes,
   serial: ({ serialNumber }) => serialNumber,
 };

@@ -3,12 +3,16 @@ import { hostAction } from "../host-action.js";
 
 const WAIT = ["--wait", "wait until it is done"] as const;
 const DRY_RUN = ["--dry-run", "only show the effect"] as const;
+const SLICE_SIZE = [
+  "--slice-size <size>",
+  "size of the slices that disks take, a power of two such as 64MiB (that of the device, or of its pool)",
+] as const;
 
 export const addHost: Action = hostAction(
   {
     usage: "add-host <host-id>",
     summary: "take a host, whose agent has registered, and its devices into operation",
-    options: [WAIT, DRY_RUN],
+    options: [WAIT, DRY_RUN, SLICE_SIZE],
     example: "diskmesh add-host host-4 --wait",
   },
   (registry, wanted) => registry.addHost(wanted),
@@ -46,6 +50,7 @@ export const addDevice: Action = hostAction(
         "--accept-unidentified",
         "accept a device without a serial number, which waits for confirm-device after each boot",
       ],
+      SLICE_SIZE,
     ],
     example: "diskmesh add-device host-4 host-4-nvme-1 --wait",
   },

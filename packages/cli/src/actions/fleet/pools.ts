@@ -8,11 +8,12 @@ const COLUMNS: Columns<PoolCapacity> = {
   total: ({ totalBytes }) => sizeText(totalBytes),
   free: ({ freeBytes }) => sizeText(freeBytes),
   "largest disk": ({ maxDiskBytes }) => sizeText(maxDiskBytes),
+  "in one part": ({ maxPartBytes }) => sizeText(maxPartBytes),
 };
 
 export const pools: Action = {
   usage: "pools",
-  summary: "list the pools of the fleet by az, with their total and free space",
+  summary: "list the pools of the fleet by az, with their total and free space, and the largest disk that fits",
   options: [["--az <az>", "only this az"]],
   example: "diskmesh pools --sort -free",
   run: async ({ mesh, output, options }) => {
