@@ -66,6 +66,7 @@ export function DevicesOfHost(props: AskedProps) {
           <span class="soft">{sizeText(device.sizeBytes)}</span>
           <span class="soft">{device.pool}</span>
           {device.diskId !== "" && <Thing kind="disk" name={device.diskId} />}
+          {device.diskCount > 1 && <span class="soft">{`and ${device.diskCount - 1} more disks`}</span>}
           {device.trouble && <span class="why">{device.trouble.sentence}</span>}
         </li>
       ))}

@@ -241,6 +241,7 @@ export interface DeviceItem {
   readonly attachState: string;
   readonly health: string;
   readonly diskId: string;
+  readonly diskCount: number;
   readonly dirty: boolean;
   readonly trouble?: { readonly sentence: string } | undefined;
 }
