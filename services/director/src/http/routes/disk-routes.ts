@@ -11,6 +11,7 @@ import { bodyObject, type Fields } from "../body.js";
 import type { Context } from "../context.js";
 import { pagesOf } from "../pages.js";
 import type { HttpCall, Route } from "../route.js";
+import { wholeMib } from "../sizes.js";
 import { startTask } from "./start-task.js";
 
 const MAX_SIZE_MIB = Math.floor(Number.MAX_SAFE_INTEGER / MIB_BYTES);
@@ -175,7 +176,7 @@ async function* shown(
         host: disk.hostId || null,
         path: disk.path || null,
         availability_zone: disk.az,
-        size: disk.sizeBytes / MIB_BYTES,
+        size: wholeMib(disk.sizeBytes),
         disk_pool_name: disk.diskPoolName,
         pool: disk.pool || null,
         cpi: disk.cpi,

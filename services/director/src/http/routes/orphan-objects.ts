@@ -1,8 +1,8 @@
-import { MIB_BYTES } from "@diskmesh/domain";
 import { sizeBytesOf } from "../../store/disk.js";
 import { formatInstance } from "../../store/instance.js";
 import type { PersistentDisk } from "../../store/persistent-disk.js";
 import type { PossibleOrphan } from "../../store/possible-orphan.js";
+import { wholeMib } from "../sizes.js";
 import { timeText } from "../times.js";
 
 /** Returns an orphaned disk in the format of BOSH's lists. */
@@ -10,7 +10,7 @@ export function orphanedDiskObject(disk: PersistentDisk): object {
   const { diskCid, az, deployment, cloudProperties, orphanedAtMs } = disk;
   return {
     disk_cid: diskCid,
-    size: sizeBytesOf(disk) / MIB_BYTES,
+    size: wholeMib(sizeBytesOf(disk)),
     az,
     deployment_name: deployment,
     instance_name: formatInstance(disk),

@@ -20,14 +20,16 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     client.task("POST", "/dynamic_disks/provide", { body: wish(name) });
 
   it("provide, list, detach without a content type, delete -> tasks that clients can follow", async () => {
+    mesh.director.cpi.diskUnitMib = 65.5;
     const provided = await provide("a");
+    mesh.director.cpi.diskUnitMib = 1;
     expect(provided.task).to.include({ state: "done", user: "admin" });
     expect(provided.task.id).to.be.a("number");
     const [disk] = (await http.json("/dynamic_disks")) as { disk_cid: string }[];
     expect(provided.result).to.equal(`{"disk_cid":"${disk?.disk_cid}"}\n`);
     expect(provided.task.result).to.match(/^attached disk `a` to `vm-[^ ]+` in deployment `web`$/);
     expect((await provide("a")).result).to.equal(provided.result, "and so it is when it is asked for again");
-    expect(disk).to.deep.include({ name: "a", deployment: "web", size: 64, disk_pool_name: "fast", metadata: {} });
+    expect(disk).to.deep.include({ name: "a", deployment: "web", size: 65, disk_pool_name: "fast", metadata: {} });
     expect(disk).to.include({ instance: `db/${instances[0]}`, availability_zone: "z1" });
     const detached = await http.task("POST", "/dynamic_disks/a/detach", { headers: { "content-length": "0" } });
     expect(detached.result).to.equal(`detached disk \`${disk?.disk_cid}\`\n`);

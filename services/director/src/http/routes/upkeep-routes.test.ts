@@ -22,6 +22,7 @@ describe("operators' actions over HTTPS", () => {
     mesh = await startHttpDirector();
     ({ http } = mesh);
     await mesh.director.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+    mesh.director.cpi.diskUnitMib = 100.5;
     expect((await http.task("POST", "/deployments", { body: WITH_DISKS })).task.state).to.equal("done");
     const [instance] = (await http.json("/deployments/web/instances")) as Listed[];
     instanceId = String(instance?.id);
