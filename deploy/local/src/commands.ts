@@ -1,9 +1,9 @@
 import { dirname, relative } from "node:path";
 import { BOSH_USER } from "./mesh/bosh-login.js";
 import type { MeshLayout } from "./mesh/layout.js";
-import { DEPLOYMENT, DEVICE_SIZE_BYTES, HOSTS } from "./mesh/layout.js";
+import { DEPLOYMENT, HOSTS } from "./mesh/layout.js";
 import { DISK_TYPE } from "./story/deployment.js";
-import { DISK_NAME } from "./story/disk.js";
+import { DISK_NAME, DISK_SIZE_BYTES } from "./story/disk.js";
 
 /** Returns shell commands for the operator's next steps, with this mesh's addresses and certificates. */
 export function commandsToCopy(layout: MeshLayout, instanceId: string, boshPassword: string): string {
@@ -22,7 +22,7 @@ Commands to copy into another terminal:
   npx diskmesh --state ${shellQuote(dirname(layout.endpointsFile))} status
   npx diskmesh --help
   # a disk on a host; each command prints what comes next
-  npx diskmesh --state ${shellQuote(dirname(layout.endpointsFile))} provide scratch --host ${removed} --size 64MiB
+  npx diskmesh --state ${shellQuote(dirname(layout.endpointsFile))} provide scratch --host ${removed} --size 32MiB
 
   # the same over gRPC, with grpcurl; below without it
   g() { grpcurl ${flags("-")} "$@"; }
@@ -41,7 +41,7 @@ Commands to copy into another terminal:
   g -d '{"disk_name":"${DISK_NAME}","wait":true}' $DIRECTOR $D/DeleteDisk
   # provide one of your own for an instance of the deployment
   g -d '{"deployment":"${DEPLOYMENT}"}' $DIRECTOR diskmesh.director.v1.DeploymentService/ListInstances
-  g -d '{"disk_name":"mine","instance_id":"${instanceId}","disk_pool_name":"${DISK_TYPE}","size_bytes":${DEVICE_SIZE_BYTES},"wait":true}' $DIRECTOR $D/ProvideDisk
+  g -d '{"disk_name":"mine","instance_id":"${instanceId}","disk_pool_name":"${DISK_TYPE}","size_bytes":${DISK_SIZE_BYTES},"wait":true}' $DIRECTOR $D/ProvideDisk
 
   # the bosh CLI
   bosh alias-env mesh -e https://${layout.directorHttpsAddress} --ca-cert ${shellQuote(caFile)}

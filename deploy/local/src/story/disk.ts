@@ -6,7 +6,7 @@ import { DISK_TYPE } from "./deployment.js";
 import { runTask, type Scene, waitFor } from "./scene.js";
 
 export const DISK_NAME = "demo-disk";
-const DISK_SIZE_BYTES = 64 * MIB_BYTES;
+export const DISK_SIZE_BYTES = 32 * MIB_BYTES;
 
 /** Returns the disk as the director knows it; undefined when there is none. */
 export async function findDisk(scene: Scene): Promise<DynamicDisk | undefined> {

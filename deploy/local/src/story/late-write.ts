@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { devicesWithBytes } from "@diskmesh/api/registry";
+import { CopyState } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, messageOf, parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { MeshLayout } from "../mesh/layout.js";
@@ -15,6 +15,7 @@ export interface Session {
   readonly sessionNumber: number;
   readonly holderHostId: string;
   readonly deviceId: string;
+  readonly offsetBytes: number;
   readonly deviceHostId: string;
 }
 
@@ -22,11 +23,11 @@ export interface Session {
 export function currentSession(scene: Scene, diskId: string): Promise<Session> {
   return waitFor(scene, `the session of disk ${diskId}`, async () => {
     const { disk } = await scene.clients.registry.getDisk({ diskId });
-    const deviceId = devicesWithBytes(disk)[0];
-    if (!disk?.publication || deviceId === undefined) throw new InvalidStateError(`disk ${diskId} is not published`);
-    const { device } = await scene.clients.registry.getDevice({ deviceId });
-    const { sessionNumber, hostId } = disk.publication;
-    return { diskId, sessionNumber, holderHostId: hostId, deviceId, deviceHostId: device?.hostId ?? "" };
+    const copy = disk?.parts[0]?.copies.find(({ state }) => state === CopyState.COUNTS);
+    if (!disk?.publication || copy === undefined) throw new InvalidStateError(`disk ${diskId} is not published`);
+    const { sessionNumber, hostId: holderHostId } = disk.publication;
+    const { deviceId, offsetBytes, hostId: deviceHostId } = copy;
+    return { diskId, sessionNumber, holderHostId, deviceId, offsetBytes, deviceHostId };
   });
 }
 
@@ -49,7 +50,7 @@ export async function writeLateByNbd(client: NbdClient): Promise<string> {
  */
 export async function writeLateBySession(layout: MeshLayout, session: Session): Promise<string> {
   const { host, port } = parseHostPort("address", layout.blockAddress(session.deviceHostId));
-  const identity = `${session.deviceId}/${session.sessionNumber}`;
+  const identity = [session.deviceId, session.offsetBytes || [], session.sessionNumber].flat().join("/");
   const target = { host, port, identity, key: randomBytes(32) };
   const limits = { signal: new AbortController().signal, silenceTimeoutMs: REFUSAL_TIMEOUT_MS };
   let client: NbdClient;
