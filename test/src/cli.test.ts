@@ -94,7 +94,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(await done("disks")).to.match(new RegExp(`^${published.diskId} +scratch +1 MiB `, "m"));
     expect(await done("get disk scratch")).to.match(new RegExp(`^diskId: ${published.diskId}$`, "m"));
     expect(JSON.parse(await done("get vm demo/web/0 --json")).instanceId).to.equal(instance.instanceId);
-    expect(await done("pools")).to.match(/^default +z1 +\d MiB +\d MiB +\d MiB$/m);
+    expect(await done("pools")).to.match(/^default +z1 +\d MiB +\d MiB +\d MiB +\d MiB$/m);
     expect((await done("names disk")).split("\n")).to.include.members(["scratch", published.diskId]);
     expect(await done(`devices -l host=host-2 --sort device -o wide`)).to.match(/^DEVICE .* PATH .*\nhost-2-device-1 /);
     expect(await done("migrate-disk scratch")).to.match(new RegExp(`^disk ${published.diskId}: its move `));
@@ -127,7 +127,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(wide.code).to.equal(1);
     const [{ taskId }] = await listed("tasks --recent");
     expect((await done(`why task ${taskId}`)).split("\n")[0]).to.match(
-      /^task \d+ \(provide .*`wide`.*\) has failed: of pool default 3 MiB are free, 1 MiB in use$/,
+      /^task \d+ \(provide .*`wide`.*\) has failed: of pool default 3 MiB are free \(the largest free run has room for 1 MiB\), 1 MiB in use$/,
     );
 
     const { hostId } = published.publication;

@@ -13,8 +13,8 @@ import { TestMesh } from "./mesh/test-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const DRIVE_BYTES = 8 * MIB_BYTES;
-/** Size of a disk of two drives. */
-const USED_BYTES = 2 * DRIVE_BYTES;
+/** Size of a disk with slices of two drives. */
+const USED_BYTES = 10 * MIB_BYTES;
 const BLOCK_BYTES = 4_096;
 const HOSTS = ["host-1", "host-2", "host-3"];
 
@@ -45,7 +45,7 @@ for (const engine of ["node", "qemu"] as const)
     it("its commands move a disk in use and one that is not, without an error or a lost write, and the host leaves", async () => {
       const { folder } = mesh as TestMesh;
       const operator = (mesh as TestMesh).clients.registry;
-      for (const [diskId, sizeBytes] of Object.entries({ used: USED_BYTES, idle: DRIVE_BYTES })) {
+      for (const [diskId, sizeBytes] of Object.entries({ used: USED_BYTES, idle: 2 * MIB_BYTES })) {
         const exportKind = ExportKind.NBD;
         await eventually(() => operator.createDisk({ diskId, sizeBytes, hostId: "host-3", exportKind }));
         await operator.publishDisk({ diskId, hostId: "host-2" });

@@ -5,13 +5,15 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile } from "./mesh/device-files.js";
+import { HEAD_BYTES, makeDeviceFile } from "./mesh/device-files.js";
 import { registryFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
+/** Size of a device's two slices. */
 const SIZE = 2 * MIB_BYTES;
-const SECRET = Buffer.alloc(SIZE, "a former user's secret ");
-const ZEROS = Buffer.alloc(SIZE);
+const SECRET = Buffer.alloc(SIZE - HEAD_BYTES, "a former user's secret ");
+const ZEROS = Buffer.alloc(HEAD_BYTES + SIZE);
+const FULL = Buffer.concat([Buffer.alloc(2 * HEAD_BYTES), SECRET]);
 const PATIENCE = { everyMs: 50 };
 
 describe("devices that leave operation, and what is on them", () => {
@@ -24,7 +26,7 @@ describe("devices that leave operation, and what is on them", () => {
         agent: (_, folder) => ({
           devices: ["d1", "d2"].map((deviceId) => ({
             deviceId,
-            path: makeDeviceFile(join(folder, "files", deviceId), SIZE),
+            path: makeDeviceFile(join(folder, "files", deviceId), HEAD_BYTES + SIZE),
           })),
           maxEraseBytesPerSecond: MIB_BYTES,
           tuning: { eraseChunkBytes: 65_536, maxConcurrentErases: 1 },
@@ -62,16 +64,16 @@ describe("devices that leave operation, and what is on them", () => {
     return answers;
   };
 
-  /** Creates a disk on every device, and fills it. */
+  /** Creates a disk on every slice of every device, and fills it. */
   const useAll = async () => {
-    await mesh.clients.registry.createDisk({ diskId: "x", sizeBytes: 2 * SIZE, az: "z1" });
+    await mesh.clients.registry.createDisk({ diskId: "x", sizeBytes: 2 * SECRET.length, az: "z1" });
     const { disk } = await mesh.clients.registry.publishDisk({ diskId: "x", hostId: "h1" });
     const client = await NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
     await client.write(0, SECRET);
-    await client.write(SIZE, SECRET);
+    await client.write(SECRET.length, SECRET);
     await client.flush();
     await client.disconnect();
-    for (const deviceId of ["d1", "d2"]) expect(bytesOf(deviceId).equals(SECRET), deviceId).to.equal(true);
+    for (const deviceId of ["d1", "d2"]) expect(bytesOf(deviceId).equals(FULL), deviceId).to.equal(true);
   };
   const deleteDisk = async () => {
     await mesh.clients.registry.unpublishDisk({ diskId: "x" });
@@ -115,7 +117,7 @@ describe("devices that leave operation, and what is on them", () => {
       expect(removed.code).to.equal("ACTION_CODE_S_OK");
       expect(removed.unerasedDeviceIds).to.deep.equal(["d1"]);
       expect(removed.message).to.contain("not erased, so they still have their data: d1");
-      expect(bytesOf("d1").equals(SECRET)).to.equal(true);
+      expect(bytesOf("d1").equals(FULL)).to.equal(true);
       expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
       await mesh.clients.registry.addDevice({ hostId: "h1", deviceId: "d1" });
       await until("d1", { attachState: AttachState.ATTACHED, dirty: false, keepData: false, removalRequested: false });

@@ -3,6 +3,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
 import { eventually, freePort, leaveToVerify, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { HEAD_BYTES } from "./mesh/device-files.js";
 import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
@@ -33,7 +34,7 @@ describe("the telemetry of a mesh", () => {
       Object.entries(ports).map(([name, port]) => [name, { telemetry, metrics: { listen: { port } } }]),
     );
     mesh = await TestMesh.start(
-      wholeFleet({ hosts: 1, devicesPerHost: 2, deviceSizeBytes: 2 * MIB_BYTES, overrides, env }),
+      wholeFleet({ hosts: 1, devicesPerHost: 2, deviceSizeBytes: HEAD_BYTES + 2 * MIB_BYTES, overrides, env }),
     );
     await addHosts(mesh);
     await devicesReady(mesh);

@@ -34,7 +34,7 @@ export async function onDisk<T>(
 ): Promise<T> {
   report(`starting a mesh with engine ${engine} ...`);
   const overrides = { "disk-agent": { engine } };
-  const fleet = { hosts: 2, devicesPerHost: 1, deviceSizeBytes: DISK_BYTES, overrides };
+  const fleet = { hosts: 2, devicesPerHost: 1, deviceSizeBytes: DISK_BYTES + 2 * MIB_BYTES, overrides };
   await using mesh = await TestMesh.start(wholeFleet(fleet));
   await addHosts(mesh);
   await devicesReady(mesh);

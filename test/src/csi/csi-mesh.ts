@@ -5,12 +5,15 @@ import { join } from "node:path";
 import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { anotherCertificate, skipWithout, temporaryFolder } from "@diskmesh/testkit";
+import { HEAD_BYTES } from "../mesh/device-files.js";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { CAPABILITY, NodeOrder } from "./node-order.js";
 
-export const DEVICE_BYTES = 16 * MIB_BYTES;
+export const VOLUME_BYTES = 16 * MIB_BYTES;
+/** A device has the slices of one volume, of which one is for the record beside the data. */
+const DEVICE_BYTES = HEAD_BYTES + VOLUME_BYTES + MIB_BYTES;
 
 const CLOUD_CONFIG = `azs:
 - name: z1
@@ -126,7 +129,7 @@ export class CsiMesh implements AsyncDisposable {
       name,
       volumeCapabilities: [CAPABILITY],
       parameters: { ...this.parameters, "csi.storage.k8s.io/pvc/name": "data" },
-      capacityRange: { requiredBytes: DEVICE_BYTES, limitBytes: 0 },
+      capacityRange: { requiredBytes: VOLUME_BYTES, limitBytes: 0 },
       ...more,
     });
     return volume?.volumeId ?? "";

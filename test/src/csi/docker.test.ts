@@ -2,9 +2,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { dirname, join } from "node:path";
 import { expect } from "chai";
-import { CsiMesh, DEVICE_BYTES, needBlockDevices } from "./csi-mesh.js";
+import { CsiMesh, needBlockDevices, VOLUME_BYTES } from "./csi-mesh.js";
 
-const SIZE = `${DEVICE_BYTES / 2 ** 20}MiB`;
+const SIZE = `${VOLUME_BYTES / 2 ** 20}MiB`;
 
 interface Answer {
   readonly Err: string;

@@ -3,10 +3,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { devicesWithBytes } from "@diskmesh/api/registry";
 import { type DriverProcess, failureOf } from "@diskmesh/csi-driver/testing";
+import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { devicesReady } from "../mesh/steps.js";
-import { CsiMesh, DEVICE_BYTES, needBlockDevices } from "./csi-mesh.js";
+import { CsiMesh, needBlockDevices, VOLUME_BYTES } from "./csi-mesh.js";
 import { CAPABILITY, inOrder, type NodeOrder } from "./node-order.js";
 
 const MAX_VOLUMES = 3;
@@ -84,7 +85,7 @@ describe("a volume's life in Kubernetes's order", () => {
   it("is refused with another size or zone, on an unknown node, and above the limit of a node", async () => {
     const { controller } = driver.clients;
     const volumeId = await create("pvc-b");
-    const larger = { capacityRange: { requiredBytes: 2 * DEVICE_BYTES, limitBytes: 0 } };
+    const larger = { capacityRange: { requiredBytes: 2 * VOLUME_BYTES, limitBytes: 0 } };
     const elsewhere = { accessibilityRequirements: { requisite: [{ segments: { "csi.diskmesh/az": "z2" } }] } };
     for (const other of [larger, elsewhere])
       expect(await failureOf(create("pvc-b", other))).to.match(/^ALREADY_EXISTS/);
@@ -104,10 +105,12 @@ describe("a volume's life in Kubernetes's order", () => {
   });
 
   it("has the size that its disk has, and is refused where that is above the limit", async () => {
-    const half = DEVICE_BYTES / 2;
+    const half = VOLUME_BYTES / 2;
     const volumeId = await create("pvc-half", { capacityRange: { requiredBytes: half, limitBytes: 0 } });
     const { entries } = await driver.clients.controller.listVolumes({});
-    expect(entries.map(({ volume }) => volume?.capacityBytes)).to.deep.equal([DEVICE_BYTES]);
+    const { disks } = await csi.mesh.clients.registry.listDisks({});
+    expect(entries.map(({ volume }) => volume?.capacityBytes)).to.deep.equal(disks.map(({ sizeBytes }) => sizeBytes));
+    expect(disks[0]?.sizeBytes).to.be.within(half, half + MIB_BYTES);
     await remove(volumeId);
     const atMost = { capacityRange: { requiredBytes: half, limitBytes: half } };
     expect(await failureOf(create("pvc-half", atMost))).to.match(/^OUT_OF_RANGE: .*smallest one has/);
@@ -131,21 +134,23 @@ describe("a volume's life in Kubernetes's order", () => {
     const before = await controller.getCapacity(asked);
     const volumeId = await create(undefined, { mutableParameters: { readIops: "500" } });
     const order = orderOn(0, volumeId);
-    const capacityRange = { requiredBytes: 2 * DEVICE_BYTES, limitBytes: 0 };
-    const expanded = { capacityBytes: 2 * DEVICE_BYTES, nodeExpansionRequired: true };
+    const capacityRange = { requiredBytes: 2 * VOLUME_BYTES, limitBytes: 0 };
     await order.attach();
     expect(await failureOf(controller.controllerExpandVolume({ volumeId, capacityRange }))).to.match(
       /^FAILED_PRECONDITION: .*it grows when no pod uses it/,
     );
     await order.detach();
-    for (const _ of [1, 2])
-      expect(await controller.controllerExpandVolume({ volumeId, capacityRange })).to.deep.equal(expanded);
+    const expanded = await controller.controllerExpandVolume({ volumeId, capacityRange });
+    expect(expanded.nodeExpansionRequired).to.equal(true);
+    expect(expanded.capacityBytes).to.be.within(2 * VOLUME_BYTES, 2 * VOLUME_BYTES + MIB_BYTES);
+    expect(await controller.controllerExpandVolume({ volumeId, capacityRange })).to.deep.equal(expanded);
     for (const _ of [1, 2])
       await controller.controllerModifyVolume({ volumeId, mutableParameters: { writeIops: "100" } });
     const { disk } = await csi.mesh.clients.disks.getDisk({ diskName: volumeId });
     expect(disk?.limits).to.include({ readIops: 500, writeIops: 100 });
     const after = await controller.getCapacity(asked);
-    expect(before.availableCapacity - after.availableCapacity).to.equal(2 * DEVICE_BYTES);
+    const taken = before.availableCapacity - after.availableCapacity;
+    expect(taken).to.be.within(expanded.capacityBytes, expanded.capacityBytes + MIB_BYTES);
     await remove(volumeId);
   });
 

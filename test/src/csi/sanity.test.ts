@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { CsiMesh, DEVICE_BYTES, needBlockDevices } from "./csi-mesh.js";
+import { CsiMesh, needBlockDevices, VOLUME_BYTES } from "./csi-mesh.js";
 
 /** Specs that do not apply: the driver has no snapshots or clones, and the health of single volumes only. */
 const OMITTED = [
@@ -43,8 +43,8 @@ async function sanity(socketPath: string, access: string, parameters: Readonly<R
     "csi.endpoint": socketPath,
     "csi.mountdir": file("csi/mount"),
     "csi.stagingdir": file("csi/staging"),
-    "csi.testvolumesize": DEVICE_BYTES,
-    "csi.testvolumeexpandsize": 2 * DEVICE_BYTES,
+    "csi.testvolumesize": VOLUME_BYTES,
+    "csi.testvolumeexpandsize": 2 * VOLUME_BYTES,
     "csi.testvolumeaccesstype": access,
     "csi.testvolumeparameters": file("parameters.yaml"),
     "csi.testvolumemutableparameters": file("mutable.yaml"),

@@ -11,6 +11,9 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 
+/** Bytes that a small device keeps before its first slice, for a label, and each run before its data, for a record. */
+export const HEAD_BYTES = 64 * 1_024;
+
 /** Creates a sparse device file of zeros. */
 export function makeDeviceFile(path: string, sizeBytes: number): string {
   mkdirSync(dirname(path), { recursive: true });

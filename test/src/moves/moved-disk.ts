@@ -5,14 +5,17 @@ import { type Disk, Health } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import { Drive, eventually, type ServiceProcess } from "@diskmesh/testkit";
-import { makeDeviceFile } from "../mesh/device-files.js";
+import { HEAD_BYTES, makeDeviceFile } from "../mesh/device-files.js";
 import { registryFleet } from "../mesh/fleets.js";
 import { addHosts, devicesReady, retrying } from "../mesh/steps.js";
 import { openStore } from "../mesh/stores.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { FioUser } from "./fio-user.js";
 
-const DEVICE_BYTES = 4 * MIB_BYTES;
+const SLICES_BYTES = 4 * MIB_BYTES;
+const DEVICE_BYTES = HEAD_BYTES + SLICES_BYTES;
+/** Size of a part that takes all slices of a device. */
+const PART_BYTES = SLICES_BYTES - HEAD_BYTES;
 /** Rate of a host's copies, so that a copy lasts for half a second. */
 const COPY_BYTES_PER_SECOND = 16 * MIB_BYTES;
 const PATIENCE = { timeoutMs: 180_000, everyMs: 50 };
@@ -89,7 +92,7 @@ export class MovedDisk implements AsyncDisposable {
     if (canFail) for (const [deviceId] of this.drives) await this.#accept(deviceId);
     else await addHosts(this.mesh);
     await devicesReady(this.mesh);
-    const sizeBytes = parts * DEVICE_BYTES;
+    const sizeBytes = parts * PART_BYTES;
     await retrying("CreateDisk", () => registry.createDisk({ diskId: DISK, sizeBytes, az: "z1" }));
     this.user = new FioUser({ folder: this.mesh.folder, sizeBytes, path: () => this.#path() });
   }

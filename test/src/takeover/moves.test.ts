@@ -4,14 +4,16 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile } from "../mesh/device-files.js";
+import { HEAD_BYTES, makeDeviceFile } from "../mesh/device-files.js";
 import { BLOCK_BYTES, DiskContent } from "../mesh/disk-content.js";
 import { registryFleet } from "../mesh/fleets.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 
 const REGISTRY = "disk-registry-1";
 const [SOURCE, TARGET, HOLDER] = ["host-1", "host-2", "host-3"] as const;
-const DISK_BYTES = 2 * MIB_BYTES;
+const SLICES_BYTES = 2 * MIB_BYTES;
+/** Size of a disk that takes both slices of a device. */
+const DISK_BYTES = SLICES_BYTES - HEAD_BYTES;
 const PATIENCE = { everyMs: 5 };
 
 interface Seen {
@@ -54,7 +56,7 @@ describe("a move whose registry is killed at each step, and followed by the next
           return {
             devices: names.map((deviceId) => ({
               deviceId,
-              path: makeDeviceFile(join(folder, "files", deviceId), DISK_BYTES),
+              path: makeDeviceFile(join(folder, "files", deviceId), HEAD_BYTES + SLICES_BYTES),
             })),
             maxEraseBytesPerSecond: MIB_BYTES,
             tuning: { copy: { chunkBytes: 128 * 1_024, maxInFlight: 2, flushEveryBytes: MIB_BYTES } },
