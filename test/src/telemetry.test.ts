@@ -1,5 +1,6 @@
 import { TaskOutputType } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
 import { eventually, freePort, leaveToVerify, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -24,6 +25,7 @@ describe("the telemetry of a mesh", () => {
   before(async () => {
     traces = await TraceCollector.start();
     const telemetry = { otlpEndpoint: traces.url };
+    const drivers = [SAMPLE_DRIVER, "/no/such/driver"].map((driver) => ({ package: driver, ...OWN_USER }));
     const env = { OTEL_BSP_SCHEDULE_DELAY: "200" };
     ports = Object.fromEntries(
       await Promise.all(
@@ -31,7 +33,10 @@ describe("the telemetry of a mesh", () => {
       ),
     );
     const overrides = Object.fromEntries(
-      Object.entries(ports).map(([name, port]) => [name, { telemetry, metrics: { listen: { port } } }]),
+      Object.entries(ports).map(([name, port]) => [
+        name,
+        { telemetry, metrics: { listen: { port } }, ...(name === "disk-agent" && { drivers }) },
+      ]),
     );
     mesh = await TestMesh.start(
       wholeFleet({ hosts: 1, devicesPerHost: 2, deviceSizeBytes: HEAD_BYTES + 2 * MIB_BYTES, overrides, env }),
@@ -105,6 +110,13 @@ describe("the telemetry of a mesh", () => {
     expect([...told].filter((name) => !declared.includes(name))).to.deep.equal(["target_info"]);
     await until("disk-registry", 'diskmesh_disks{state="PUBLISHED"} 1');
     await until("disk-registry", 'diskmesh_hosts{state="ONLINE"} 1');
+    await until("disk-agent", 'diskmesh_driver_up{driver="sample"} 1');
+    await until("disk-agent", 'diskmesh_driver_up{driver="/no/such/driver"} 0');
+    await eventually(async () => {
+      const [, ends] =
+        /^diskmesh_driver_restarts_total{driver="\/no\/such\/driver"} (\d+)$/m.exec(await scrape("disk-agent")) ?? [];
+      expect(Number(ends)).to.be.at.least(1);
+    }, PATIENCE);
     await until("director", 'diskmesh_provide_phase_duration_seconds_count{phase="total"} 1');
   });
 

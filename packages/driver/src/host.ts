@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
 import { type Logger, NotFoundError, Redactor } from "@diskmesh/domain";
+import { allEnded, histogramOf, observe } from "@diskmesh/metrics";
 import type { DriversConfig } from "./config.js";
 import { ControlGroup } from "./control-group.js";
 import type { DriverCall } from "./driver-process.js";
 import { DRIVER_LIMITS, type DriverLimits } from "./limits.js";
 import { type CalledMethod, type DriverListing, findMethod, secretsOf, timeoutOf } from "./listing.js";
 import type { MethodKind } from "./method.js";
+import { driverMetrics, outcomeOf } from "./metrics.js";
 import { type DriverOffers, noOffers } from "./offers.js";
 import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
 
@@ -15,6 +17,7 @@ export type { DriverCall } from "./driver-process.js";
 export { type KeptCall, KeptCalls } from "./kept-calls.js";
 export { DRIVER_LIMITS, type DriverLimits } from "./limits.js";
 export { catchAllMethod, type DriverListing, findMethod, secretArguments, shownArguments } from "./listing.js";
+export { driverMetrics } from "./metrics.js";
 export { type DriverOffers, noOffers } from "./offers.js";
 
 export interface DriverHostOptions {
@@ -53,6 +56,7 @@ export class DriverHost {
   readonly #drivers: readonly SupervisedDriver[];
   readonly #timer: NodeJS.Timeout;
   readonly #limits: DriverLimits;
+  readonly #unobserve: () => void;
   #waiting: (() => void)[] = [];
   #revision: string | undefined;
 
@@ -73,6 +77,14 @@ export class DriverHost {
       ({ user = defaultUser, ...driver }) =>
         new SupervisedDriver({ ...driver, user, nodeId, limits, offers, random, log, onChange }),
     );
+    this.#unobserve = allEnded([
+      observe(driverMetrics.up, (say) => {
+        for (const { name: driver, state } of this.#drivers) say(state === "running" ? 1 : 0, { driver });
+      }),
+      observe(driverMetrics.ends, (say) => {
+        for (const { name: driver, ends } of this.#drivers) say(ends, { driver });
+      }),
+    ]);
     this.#timer = setInterval(() => void this.#checkLimits(), CHECK_INTERVAL_MS).unref();
   }
 
@@ -112,7 +124,18 @@ export class DriverHost {
   async call(name: string, call: DriverCall): Promise<unknown> {
     const driver = this.#drivers.find(({ listing }) => listing?.name === name);
     if (driver === undefined) throw new NotFoundError(`The driver '${name}' is unknown.`, { about: { driver: name } });
-    return driver.call(call);
+    if (call.validateOnly) return driver.call(call);
+    const beganMs = performance.now();
+    const ended = (outcome: ReturnType<typeof outcomeOf> | "done"): void =>
+      histogramOf(driverMetrics.calls).record((performance.now() - beganMs) / 1_000, { driver: name, outcome });
+    try {
+      const value = await driver.call(call);
+      ended("done");
+      return value;
+    } catch (error) {
+      ended(outcomeOf(error));
+      throw error;
+    }
   }
 
   /** Returns the time limit of a driver's method, in ms. */
@@ -130,6 +153,7 @@ export class DriverHost {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    this.#unobserve();
     await Promise.all(this.#drivers.map((driver) => driver.close()));
   }
 

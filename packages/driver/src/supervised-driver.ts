@@ -38,6 +38,8 @@ export class SupervisedDriver {
   state: DriverState = "starting";
   /** Description of the last failure; empty while the driver runs. */
   problem = "";
+  /** Ends of the driver's processes so far. */
+  ends = 0;
 
   constructor(options: SupervisedDriverOptions) {
     this.#options = options;
@@ -52,7 +54,7 @@ export class SupervisedDriver {
   async call(call: DriverCall): Promise<unknown> {
     if (this.#process === undefined || this.state !== "running") {
       const why = this.problem === "" ? "it is starting" : this.problem;
-      throw new UnavailableError(`driver ${this.#name} does not run: ${why}`, { about: { driver: this.#name } });
+      throw new UnavailableError(`driver ${this.name} does not run: ${why}`, { about: { driver: this.name } });
     }
     if (!call.validateOnly) this.#warnOfCatchAll(call);
     const { listing } = this;
@@ -93,20 +95,21 @@ export class SupervisedDriver {
       offers,
       memory: this.#memory,
       limits,
-      log: { info: (fields, message) => log.info({ driver: this.#name, ...fields }, message) },
+      log: { info: (fields, message) => log.info({ driver: this.name, ...fields }, message) },
       onLoaded: (listing) => this.#onLoaded(listing),
       onEnd: (reason) => this.#onEnd(reason),
     });
   }
 
-  get #name(): string {
+  /** The driver's name, or its package until it has loaded. */
+  get name(): string {
     return this.listing?.name ?? this.package;
   }
 
   #warnOfCatchAll({ kind, method }: DriverCall): void {
     if (this.listing === undefined || declaredMethod(this.listing, kind, method) !== undefined) return;
     const fields = {
-      driver: this.#name,
+      driver: this.name,
       method,
       function: kind === "node" ? "vendorPassthru" : "driverVendorPassthru",
     };
@@ -139,9 +142,10 @@ export class SupervisedDriver {
     this.#loadedAtMs = undefined;
     const retryInMs = backoffMs(this.#failures, limits.restart, random());
     this.#failures += 1;
+    this.ends += 1;
     this.state = "failed";
     this.problem = reason;
-    log.error({ driver: this.#name, reason, retryInMs }, "driver failed, restart scheduled");
+    log.error({ driver: this.name, reason, retryInMs }, "driver failed, restart scheduled");
     this.#timer = setTimeout(() => this.#start(), retryInMs);
     onChange();
   }

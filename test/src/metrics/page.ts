@@ -2,6 +2,7 @@ import { dispatcherMetrics } from "@diskmesh/cpi-dispatcher/metrics";
 import { directorMetrics } from "@diskmesh/director/metrics";
 import { agentMetrics, deviceMetrics, nbdMetrics } from "@diskmesh/disk-agent/metrics";
 import { registryMetrics } from "@diskmesh/disk-registry/metrics";
+import { driverMetrics } from "@diskmesh/driver/host";
 import { mbusMetrics } from "@diskmesh/mbus";
 import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
 import { rpcMetrics } from "@diskmesh/rpc";
@@ -18,6 +19,7 @@ export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Ma
   ["disk-registry, while it leads", Object.values(registryMetrics)],
   ["director, while it leads", [...Object.values(directorMetrics), ...Object.values(mbusMetrics)]],
   ["cpi-dispatcher", Object.values(dispatcherMetrics)],
+  ["director, while it leads, and disk-agent, with drivers", Object.values(driverMetrics)],
   ["disk-agent", [nbdMetrics, deviceMetrics, agentMetrics].flatMap((each): MetricDeclaration[] => Object.values(each))],
 ]);
 
