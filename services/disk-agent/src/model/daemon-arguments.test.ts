@@ -31,11 +31,19 @@ describe("the arguments of a storage daemon", () => {
     ]);
   });
 
-  it("name a remote device's key by its folder, and let I/O wait for the device", () => {
-    const remote = { host: "h", port: 1, identity: "a/7", exportName: "a/7@boot", ioTimeoutMs: 30_000 };
+  it("name a remote device's key by its folder, end at the disk's size, and let I/O wait for the device", () => {
+    const remote = {
+      host: "h",
+      port: 1,
+      identity: "a/7",
+      exportName: "a/7@boot",
+      sizeBytes: 4096,
+      ioTimeoutMs: 30_000,
+    };
     const args = daemonArguments({ diskId: "d", parts: remote, readOnly: false }, files);
     const [disk] = nodesOf(args);
-    expect(disk.file).to.deep.include({ driver: "nbd", export: "a/7@boot", "reconnect-delay": 30 });
+    expect(disk.file).to.include({ driver: "raw", size: 4096 });
+    expect(disk.file.file).to.deep.include({ driver: "nbd", export: "a/7@boot", "reconnect-delay": 30 });
     expect(args.join(" ")).to.include(`"dir":"${files.keyFolder}","username":"a/7"`);
   });
 

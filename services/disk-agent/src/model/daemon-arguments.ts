@@ -21,6 +21,8 @@ export interface RemoteDevice {
    * because a later flush would not cover writes that the restart has lost.
    */
   readonly exportName: string;
+  /** Size of the disk. The export goes on to the end of the device's run. */
+  readonly sizeBytes: number;
   /** Time in ms that I/O waits for a lost connection. */
   readonly ioTimeoutMs: number;
 }
@@ -158,8 +160,8 @@ function keyObject({ identity }: RemoteDevice, { keyFolder }: DaemonFiles): obje
   return { "qom-type": "tls-creds-psk", id: KEY_OBJECT, endpoint: "client", dir: keyFolder, username: identity };
 }
 
-function remoteNode({ host, port, exportName, ioTimeoutMs }: RemoteDevice): object {
-  return {
+function remoteNode({ host, port, exportName, sizeBytes: size, ioTimeoutMs }: RemoteDevice): object {
+  const file = {
     driver: "nbd",
     server: { type: "inet", host, port: String(port) },
     export: exportName,
@@ -167,6 +169,7 @@ function remoteNode({ host, port, exportName, ioTimeoutMs }: RemoteDevice): obje
     "reconnect-delay": Math.max(1, Math.round(ioTimeoutMs / 1_000)),
     discard: "unmap",
   };
+  return { driver: "raw", size, discard: "unmap", file };
 }
 
 function joinedNode(parts: readonly LocalFilePart[], files: DaemonFiles): object {

@@ -124,7 +124,7 @@ export class QemuEngine implements Engine {
       identity,
       await this.#machineOf(spec, extent, AbortSignal.timeout(LINK_TIMEOUT_MS)),
     );
-    const device = { host, port, identity, exportName, ioTimeoutMs };
+    const device = { host, port, identity, exportName, sizeBytes: extent.sizeBytes, ioTimeoutMs };
     const args = daemonArguments({ diskId, parts: device, readOnly, limits }, daemonFiles(sessionNumber));
     const key = { identity, key: extent.sessionKey };
     return this.#served(spec, await Daemon.start({ folder, sessionNumber, args, fds: [], key }), false);
