@@ -1,16 +1,24 @@
 import { createHash } from "node:crypto";
 import type { RegisterAgentRequest, RememberedRun } from "@diskmesh/api/internal";
 import { type DeviceId, parseDiskId, ResourceExhaustedError } from "@diskmesh/domain";
+import type { RegistryLimits } from "../config/limits.js";
 import { sessionsOn } from "../model/devices/remembered-runs.js";
 import type { ReportedDevice } from "../model/devices/reported-devices.js";
 import type { RememberedRange } from "../model/devices/unknown-disks.js";
 import type { Registration } from "../model/hosts/registration.js";
 import { type ByteRange, MAX_RUNS_OF_DEVICE } from "../model/store/slices.js";
 import { parseCount, parseCounterValue } from "../requests/requests.js";
-import type { WorkContext } from "../workers/work-context.js";
+import type { RegistryTablet } from "../store/stored-schema.js";
+import type { AgentClients } from "./agent-clients.js";
 
 /** Runs that an agent may remember of one device. What is left of former runs counts, too. */
 const MAX_REMEMBERED_RUNS = 8 * MAX_RUNS_OF_DEVICE;
+
+interface Context {
+  readonly tablet: RegistryTablet;
+  readonly agents: AgentClients;
+  readonly limits: Pick<RegistryLimits, "agentTimeoutMs">;
+}
 
 type Numbered = ByteRange & { readonly sessionNumber: number };
 
@@ -20,7 +28,7 @@ type Numbered = ByteRange & { readonly sessionNumber: number };
  * its sessions are known.
  */
 export async function withRanges(
-  { tablet, agents, limits }: Pick<WorkContext, "tablet" | "agents" | "limits">,
+  { tablet, agents, limits }: Context,
   request: Pick<RegisterAgentRequest, "devices">,
   registration: Registration,
 ): Promise<Registration> {

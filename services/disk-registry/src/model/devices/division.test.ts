@@ -25,6 +25,18 @@ describe("the slices of a device", () => {
     ["in operation with a disk of 0.1.0", { runs: [{ first: 0, diskId: diskId("x") }] }, undefined, MIB],
     ["with a disk on slices, and no size asked", onSlices, undefined, MIB],
     ["too small for a slice and its label", { sizeBytes: MIB }, undefined, undefined],
+    [
+      "smaller than its slices, as one with other hardware in its place",
+      { sliceBytes: 4 * MIB, sizeBytes: 3 * MIB },
+      undefined,
+      MIB,
+    ],
+    [
+      "smaller than any slice, with slices of former hardware",
+      { sliceBytes: MIB, sizeBytes: MIB },
+      undefined,
+      undefined,
+    ],
     ["of unknown size", { sizeBytes: 0 }, undefined, undefined],
   ];
   for (const [what, fields, sliceBytes, expected] of taken)

@@ -11,16 +11,15 @@ function isSettled({ runs }: Device): boolean {
 export type SliceSizes = ReadonlyMap<string, number | undefined>;
 
 /**
- * Returns the device with slices of the wished size, or else of the size that it has, of its pool, or of the default. A
- * device that is too small for one slice, or whose size is not known, stays undivided.
+ * Returns the device with slices of the wished size, or else of the size that it has, of its pool, or of the default: the
+ * first of which it has room for one. A device that is too small for any, or whose size is not known, is a whole.
  */
 export function divided(device: Device, wishedBytes: number | undefined, ofPools?: SliceSizes): Device {
   const { sizeBytes, pool } = device;
   if (isSettled(device)) return device;
-  const sliceBytes = wishedBytes ?? device.sliceBytes ?? ofPools?.get(pool) ?? defaultSliceBytes(sizeBytes);
-  return sliceBytes === device.sliceBytes || sliceCount({ sizeBytes, sliceBytes }) === 0
-    ? device
-    : { ...device, sliceBytes };
+  const choices = [wishedBytes, device.sliceBytes, ofPools?.get(pool), defaultSliceBytes(sizeBytes)];
+  const sliceBytes = choices.find((each) => sliceCount({ sizeBytes, sliceBytes: each }) > 0);
+  return sliceBytes === device.sliceBytes ? device : { ...device, sliceBytes };
 }
 
 /**

@@ -1,11 +1,11 @@
 import { runAt, withRun } from "../store/runs.js";
 import { type Disk, isFree, type RegistryTransaction } from "../store/schema.js";
-import { lengthenedCount, partBytesIn } from "../store/slices.js";
+import { lengthenedCount, partBytesUpTo } from "../store/slices.js";
 import { isPlaceable, type WhySuspected } from "./placement.js";
 
 /**
- * Lengthens the run of the disk's last part by free slices right behind it, as far as they go. Returns the disk with
- * the longer part; the same disk when nothing could be added.
+ * Lengthens the disk's last part within its run, and the run by free slices right behind it, as far as they go. Returns the
+ * disk with the longer part; the same disk when nothing could be added.
  */
 export function lengthenLast(
   tx: RegistryTransaction,
@@ -22,10 +22,11 @@ export function lengthenLast(
   const run = runAt(device, disk.diskId, copy.first ?? 0);
   const { sliceBytes } = device;
   if (run?.count === undefined || sliceBytes === undefined) return disk;
-  const count = lengthenedCount(device, run, part.sizeBytes + missingBytes);
-  if (count === run.count) return disk;
-  tx.devices.put(withRun(device, { ...run, count }));
-  const longer = { ...part, sizeBytes: partBytesIn(sliceBytes, count) };
+  const neededBytes = part.sizeBytes + missingBytes;
+  const count = lengthenedCount(device, run, neededBytes);
+  const longer = { ...part, sizeBytes: partBytesUpTo(sliceBytes, count, neededBytes) };
+  if (longer.sizeBytes <= part.sizeBytes) return disk;
+  if (count !== run.count) tx.devices.put(withRun(device, { ...run, count }));
   const sizeBytes = disk.sizeBytes + longer.sizeBytes - part.sizeBytes;
   return { ...disk, sizeBytes, parts: [...disk.parts.slice(0, -1), longer] };
 }

@@ -63,7 +63,7 @@ describe("disks on a device with slices", () => {
   it("take what they ask for, grow in place, and leave their slices dirty until these are erased", () => {
     const fleet = new TestFleet({ devices: [drive("d1", 16)] });
     const a = create(fleet, "a", 2 * MIB);
-    expect(a).to.include({ sizeBytes: 3 * MIB - 64 * KIB });
+    expect(a).to.include({ sizeBytes: 2 * MIB });
     expect(a.parts).to.deep.equal([
       { sizeBytes: a.sizeBytes, copies: [{ deviceId: "d1", first: 0, state: "COUNTS" }] },
     ]);
@@ -71,7 +71,9 @@ describe("disks on a device with slices", () => {
     expect(shown(fleet, "d1")).to.equal("a 0+3, b 3+2");
     expect(grow(fleet, "b", 4 * MIB).parts, "one part still").to.have.length(1);
     expect(shown(fleet, "d1")).to.equal("a 0+3, b 3+5");
-    expect(grow(fleet, "a", 4 * MIB).parts, "b is in the way").to.have.length(2);
+    expect(grow(fleet, "a", 3 * MIB - 64 * KIB).parts, "its run has room").to.have.length(1);
+    expect(grow(fleet, "a", 4 * MIB + 1).parts, "b is in the way").to.have.length(2);
+    expect(fleet.disk("a").sizeBytes).to.equal(4 * MIB + 4 * KIB);
     expect(shown(fleet, "d1")).to.equal("a 0+3, b 3+5, a 8+2");
     expect(fleet.transact((tx) => deleteDisk(tx, diskId("a")))).to.deep.equal(["d1", "d1"]);
     expect(shown(fleet, "d1")).to.equal("dirty 0+3, b 3+5, dirty 8+2");
@@ -169,7 +171,7 @@ describe("disks on a device with slices", () => {
     expect(shown(fleet, "d2")).to.equal("a 0+1");
     expect(fleet.disk("a").parts.map(({ sizeBytes: bytes }) => bytes)).to.deep.equal([
       3 * MIB - 64 * KIB,
-      2 * MIB - 64 * KIB,
+      sizeBytes - 3 * MIB + 64 * KIB,
     ]);
     expect(fleet.disk("a").sizeBytes).to.equal(sizeBytes);
   });
@@ -393,7 +395,7 @@ describe("disks on a device with slices", () => {
     });
     expect(coveredRuns(devices, { diskId: diskId("b"), parts: [] })).to.deep.equal({ deviceIds: ["d2"], runs: [] });
     fleet.transact((tx) => requestPublish(tx, diskId("a"), hostId("h1")));
-    const extent = { deviceId: "d1", hostId: "h1", offsetBytes: 128 * KIB, sizeBytes: 3 * MIB - 64 * KIB };
+    const extent = { deviceId: "d1", hostId: "h1", offsetBytes: 128 * KIB, sizeBytes: 2 * MIB };
     expect(planSession(fleet.tables, diskId("a"))?.extents).to.deep.equal([extent]);
     fleet.transact((tx) => tx.disks.put(a));
     fleet.transact((tx) => deleteDisk(tx, diskId("a")));
@@ -520,7 +522,7 @@ function check(fleet: TestFleet): void {
   for (const disk of fleet.tables.disks.entries()) {
     const sizes = disk.parts.map(({ sizeBytes, copies: [copy] }) => {
       const run = runAt(fleet.device(copy?.deviceId ?? ""), disk.diskId, copy?.first ?? -1);
-      expect(sizeBytes).to.equal(partBytesIn(MIB, run?.count ?? 0));
+      expect(sizeBytes).to.be.within(1, partBytesIn(MIB, run?.count ?? 0));
       return sizeBytes ?? 0;
     });
     runs += sizes.length;

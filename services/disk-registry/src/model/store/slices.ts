@@ -168,12 +168,20 @@ export function withDirtyBytes<T extends Sliced & Runs>(device: T, { offsetBytes
   return dirty.reduce<T>(withRun, device);
 }
 
+/** Bytes of which the size of a part on slices is a multiple: the largest block of a drive. */
+const PART_UNIT_BYTES = 4 * KIB;
+
+/** Returns the size of the part, up to that size, that slices in one run hold. */
+export function partBytesUpTo(sliceBytes: number, count: number, partBytes: number): number {
+  return Math.min(partBytesIn(sliceBytes, count), Math.ceil(partBytes / PART_UNIT_BYTES) * PART_UNIT_BYTES);
+}
+
 /** Returns as much of the space as a part of that size takes, and all of it when the part is larger. */
 export function fitted(space: Space, partBytes: number): Space {
   const { slices } = space;
   if (slices === undefined) return space;
   const count = Math.min(slices.count, slicesFor(slices.sliceBytes, partBytes));
-  return { ...space, sizeBytes: partBytesIn(slices.sliceBytes, count), slices: { ...slices, count } };
+  return { ...space, sizeBytes: partBytesUpTo(slices.sliceBytes, count, partBytes), slices: { ...slices, count } };
 }
 
 /** Returns the number of slices of the run once it holds a part of that size, as far as there are free ones behind it. */

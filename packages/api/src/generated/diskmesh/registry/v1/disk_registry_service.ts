@@ -438,7 +438,7 @@ export interface SnapshotEnd {
 export interface CreateDiskRequest {
   /** ID chosen by the caller, so that a retry after a lost response returns the same disk. */
   diskId: string;
-  /** Minimum size in bytes. The disk consists of whole devices and may be larger. */
+  /** Minimum size in bytes. A disk on slices has it, rounded up to 4,096 bytes; one on whole devices may be larger. */
   sizeBytes: number;
   /** Availability zone of the devices. At least one of az and host_id is required. */
   az: string;

@@ -1043,7 +1043,7 @@ export interface Fence {
 export interface Disk {
   /** ID chosen by the caller of CreateDisk. */
   diskId: string;
-  /** Sum of the sizes of the devices, in bytes. At least requested_size_bytes. */
+  /** Size of the disk in bytes. At least requested_size_bytes. */
   sizeBytes: number;
   /** Size in bytes that CreateDisk requested. ResizeDisk does not change this value. */
   requestedSizeBytes: number;
