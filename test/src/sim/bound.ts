@@ -1,3 +1,4 @@
+import { OrderOutcome } from "@diskmesh/api/internal";
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 
 type Kind = "attach" | "detach";
@@ -17,6 +18,21 @@ export const compare = (a: Omit<Order, "kind">, b: Omit<Order, "kind">): number 
   a.tabletGeneration - b.tabletGeneration || a.deviceGeneration - b.deviceGeneration;
 
 export const text = (order: Order): string => `${order.kind} (${order.tabletGeneration}, ${order.deviceGeneration})`;
+
+/** Outcomes that show that the agent obeyed the order, whether or not it succeeded. */
+export const OBEYED: ReadonlySet<OrderOutcome> = new Set([
+  OrderOutcome.DONE,
+  OrderOutcome.ALREADY,
+  OrderOutcome.PENDING,
+  OrderOutcome.DEVICE_CHANGED,
+  OrderOutcome.IO_ERROR,
+]);
+export const DONE: ReadonlySet<OrderOutcome> = new Set([OrderOutcome.DONE, OrderOutcome.ALREADY]);
+export const LET_GO: ReadonlySet<OrderOutcome> = new Set([
+  ...DONE,
+  OrderOutcome.UNKNOWN_DEVICE,
+  OrderOutcome.DEVICE_CHANGED,
+]);
 
 /** Orders that one agent must obey, over all its runs. A lost cache resets them. */
 export class Bound {

@@ -51,7 +51,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-tablet-generation",
     mistake: "the agent obeys a leader that has been replaced",
     withinSeeds: 600,
-    foundBy: 64,
+    foundBy: 84,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
         const atLeast = (given: number): number => Math.max(given, memory.tabletGeneration);
@@ -67,7 +67,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
     withinSeeds: 600,
-    foundBy: 71,
+    foundBy: 4,
     replaced: [
       inPlaceOf(
         "disk-agent/model/orders",
@@ -99,13 +99,6 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "keep-sessions-of-others",
-    mistake: "an attach order leaves the sessions open of bytes that were detached before, so that they reach others",
-    withinSeeds: 4000,
-    foundBy: 856,
-    replaced: [inPlaceOf("disk-agent/model/sessions", "endSessions", () => (memory) => memory)],
-  },
-  {
     name: "refuse-equal-after-failure",
     mistake: "the agent refuses the same order again, also when it had failed",
     withinSeeds: 300,
@@ -122,7 +115,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
     withinSeeds: 1800,
-    foundBy: 294,
+    foundBy: 385,
     replaced: [
       inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
         const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
@@ -188,7 +181,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "open-without-cache",
     mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
     withinSeeds: 900,
-    foundBy: 407,
+    foundBy: 587,
     scenario: "lost caches",
     replaced: [
       inPlaceOf(
@@ -244,7 +237,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
     withinSeeds: 600,
-    foundBy: 38,
+    foundBy: 10,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/device",
@@ -269,7 +262,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 3600,
-    foundBy: 152,
+    foundBy: 44,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(
@@ -303,7 +296,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-links-of-a-session",
     mistake: "a link that takes over does not wait for the writes of the one before",
     withinSeeds: 600,
-    foundBy: 38,
+    foundBy: 434,
     scenario: "broken links",
     replaced: [
       inPlaceOf(
@@ -341,7 +334,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "numbers-of-places-trusted",
     mistake: "a drive is known by the serial number that QEMU gives whichever drive is at a place",
     withinSeeds: 900,
-    foundBy: 496,
+    foundBy: 346,
     scenario: "drives move",
     replaced: compared((recorded, _, { serialNumber }) => {
       const isKnown = serialNumber !== "" && recorded.serialNumber === serialNumber;
@@ -352,7 +345,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "cut-off-files-written",
     mistake: "I/O goes on in a file that was found to be cut off",
     withinSeeds: 900,
-    foundBy: 196,
+    foundBy: 286,
     scenario: "drives move",
     replaced: [
       ...compared((recorded) => ({ ...recorded, sizeBytes: 0 })),

@@ -63,7 +63,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "complete-before-copied",
     mistake: "the registry has the target count while its agent still copies",
     withinSeeds: 1200,
-    foundBy: 280,
+    foundBy: 70,
     scenario: "disks move",
     replaced: [
       answeredAs({
@@ -157,7 +157,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "equal-does-not-bind",
     mistake: "after EQUAL, a holder acknowledges what only the source has",
     withinSeeds: 1200,
-    foundBy: 172,
+    foundBy: 112,
     scenario: "targets fail",
     replaced: [
       inPlaceOf(
@@ -173,7 +173,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "acknowledge-before-target",
     mistake: "a holder acknowledges a write that is still on its way to the target",
     withinSeeds: 1200,
-    foundBy: 100,
+    foundBy: 280,
     scenario: "disks move",
     replaced: [
       inPlaceOf("disk-agent/model/mirror", "nextStep", ({ nextStep }) => (state, request) => {
@@ -186,7 +186,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "equal-without-a-write",
     mistake: "a mirror goes on after a write that its target has failed",
     withinSeeds: 1200,
-    foundBy: 202,
+    foundBy: 592,
     scenario: "targets fail",
     replaced: [
       inPlaceOf(
@@ -202,7 +202,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "copy-over-a-write",
     mistake: "the copy of a range does not exclude writes to it",
     withinSeeds: 1800,
-    foundBy: 400,
+    foundBy: 280,
     scenario: "disks move",
     replaced: [
       inPlaceOf(

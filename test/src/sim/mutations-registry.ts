@@ -66,7 +66,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "count-stale-confirmation",
     mistake: "the registry counts the confirmation of an order that was overtaken",
     withinSeeds: 600,
-    foundBy: 13,
+    foundBy: 11,
     replaced: [
       inPlaceOf(
         "disk-registry/model/devices/orders",
@@ -105,7 +105,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "wish-stops-erase",
     mistake: "a device that is to be removed is not erased any more",
     withinSeeds: 300,
-    foundBy: 3,
+    foundBy: 10,
     replaced: erasing(
       (isErasable) => (device) => !device.removalRequested && isErasable({ ...device, keepData: undefined }),
     ),
@@ -135,7 +135,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 600,
-    foundBy: 3,
+    foundBy: 47,
     replaced: [
       inPlaceOf(
         "disk-registry/model/hosts/remove-action",
@@ -150,7 +150,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
     withinSeeds: 1800,
-    foundBy: 3,
+    foundBy: 6,
     replaced: [
       inPlaceOf(
         "disk-registry/model/disks/publications",
@@ -205,7 +205,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 3600,
-    foundBy: 1085,
+    foundBy: 3245,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf(

@@ -45,7 +45,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-remembered",
     mistake: "the registry does not mind that agents remember more than it gave",
     withinSeeds: 750,
-    foundBy: 92,
+    foundBy: 20,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/disks/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
   },
@@ -76,7 +76,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 750,
-    foundBy: 56,
+    foundBy: 128,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/devices/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
@@ -92,7 +92,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 1200,
-    foundBy: 56,
+    foundBy: 452,
     scenario: "copied back",
     replaced: [
       inPlaceOf(

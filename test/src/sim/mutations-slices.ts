@@ -51,7 +51,8 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 604,
+    withinSeeds: 2_700,
+    foundBy: 2_044,
     name: "shorten-range",
     mistake: "a late order shortens the range of a session that has grown",
     replaced: [

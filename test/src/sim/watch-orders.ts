@@ -1,35 +1,24 @@
-import {
-  type AttachDevicesRequest,
-  type AttachDevicesResponse,
-  type EraseDeviceRequest,
-  type EraseDeviceResponse,
-  type ExportDiskRequest,
-  type ExportDiskResponse,
-  type OpenSessionRequest,
-  type OpenSessionResponse,
+import type {
+  AttachDevicesRequest,
+  AttachDevicesResponse,
+  EraseDeviceRequest,
+  EraseDeviceResponse,
+  ExportDiskRequest,
+  ExportDiskResponse,
+  OpenSessionRequest,
+  OpenSessionResponse,
   OrderOutcome,
-  type RegisterAgentRequest,
-  type RegisterAgentResponse,
-  type Stamp,
-  type UnexportDiskRequest,
+  RegisterAgentRequest,
+  RegisterAgentResponse,
+  Stamp,
+  UnexportDiskRequest,
 } from "@diskmesh/api/internal";
 import { type AgentMemory, highestSession } from "@diskmesh/disk-agent/simulation";
-import { Bound, compare, type Order, shortenedSession, text } from "./bound.js";
+import { Bound, compare, DONE, LET_GO, OBEYED, type Order, shortenedSession, text } from "./bound.js";
 import { blocksOf } from "./machine.js";
 import type { NetworkWatch } from "./network.js";
 import type { AgentRun, Confirmed, RunOfDevice, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
-
-/** Outcomes that show that the agent obeyed the order, whether or not it succeeded. */
-const OBEYED: ReadonlySet<OrderOutcome> = new Set([
-  OrderOutcome.DONE,
-  OrderOutcome.ALREADY,
-  OrderOutcome.PENDING,
-  OrderOutcome.DEVICE_CHANGED,
-  OrderOutcome.IO_ERROR,
-]);
-const DONE: ReadonlySet<OrderOutcome> = new Set([OrderOutcome.DONE, OrderOutcome.ALREADY]);
-const LET_GO: ReadonlySet<OrderOutcome> = new Set([...DONE, OrderOutcome.UNKNOWN_DEVICE, OrderOutcome.DEVICE_CHANGED]);
 
 /** Fields of all requests to agents. */
 interface OrderRequest {
