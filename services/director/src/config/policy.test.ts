@@ -30,7 +30,7 @@ describe("the permission policy", () => {
       "getCapacity",
     ]);
     const kept = ["updateConfig", "deleteConfig", "diffConfig", "deleteOrphanedDisk", "forgetPossibleOrphan"];
-    const more = ["forgetAgentAuthority", "deleteSnapshots", "callMethod", "createBackup"];
+    const more = ["forgetAgentAuthority", "deleteSnapshots", "callMethod", "createMethodLink", "createBackup"];
     const others = of("operator").filter((method) => !of("operator-deployments").includes(method));
     expect(others).to.have.members([...disks, ...kept, ...more]);
     for (const operation of ["readCpiConfigs", "getTaskDebugOutput"] as const)
