@@ -180,7 +180,7 @@ describe("the diskmesh command", () => {
     ["new-mesh a%b 10.0.0.5", closed, /a%b" cannot stand in a unit/],
     ["new-mesh $HOME/m 10.0.0.5", closed, /cannot stand in a unit/],
     ["new-mesh m;b 10.0.0.5", closed, /cannot stand in a unit/],
-    ["new-mesh m 10.0.0.5", closed, /diskmesh-director is not on PATH: add bin\/ of the release/],
+    ["new-mesh /nowhere/m 10.0.0.5", closed, /diskmesh-director is not on PATH: add bin\/ of the release/],
     ["salvage registry file --config nowhere", closed, /^diskmesh: cannot read the config: ENOENT/m],
     ["passthru host-1", closed, /"host-1" is neither node\/HOST-ID nor driver\/NAME/],
     ["passthru node/h m --args 5", closed, /the arguments are not a JSON object/],
