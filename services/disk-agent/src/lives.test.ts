@@ -130,7 +130,11 @@ describe("an agent's cache over restarts", () => {
     expect(await open(9, 16_384)).to.include({ outcome: "ORDER_OUTCOME_BELOW_FLOOR", floor: 9 });
     expect((await open(10, 16_384))?.outcome).to.equal(DONE);
     await scene.registerAnew();
-    const told = { floor: 9, runsDigest: digestOf("0 4096 7\n8192 4096 8\n16384 4096 10\n"), sessionNumber: 10 };
+    const told = {
+      floor: 9,
+      runsDigest: digestOf("0 4096 7 disk-1\n8192 4096 8 \n16384 4096 10 disk-1\n"),
+      sessionNumber: 10,
+    };
     expect(registry.registrations.at(-1)?.devices[0]).to.include(told);
   });
 

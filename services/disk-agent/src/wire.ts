@@ -323,7 +323,9 @@ export function encodeReportedDevice(
 }
 
 function digestOf(sessions: readonly RememberedSession[]): string {
-  const lines = sessions.map(({ offsetBytes, sizeBytes, number }) => `${offsetBytes} ${sizeBytes} ${number}\n`);
+  const lines = sessions.map(
+    ({ offsetBytes, sizeBytes, number, diskId }) => `${offsetBytes} ${sizeBytes} ${number} ${diskId}\n`,
+  );
   return createHash("sha256").update(lines.join("")).digest("hex");
 }
 

@@ -117,7 +117,7 @@ describe("disk-registry and agents that know runs", () => {
       RememberedRun.fromPartial({ offsetBytes: HEAD, sizeBytes: MIB, sessionNumber: 1 }),
       RememberedRun.fromPartial({ offsetBytes: HEAD + 8 * MIB, sizeBytes: MIB, sessionNumber: 5_000, diskId: "lost" }),
     ];
-    const lines = runs.map((run) => `${run.offsetBytes} ${run.sizeBytes} ${run.sessionNumber}\n`);
+    const lines = runs.map((run) => `${run.offsetBytes} ${run.sizeBytes} ${run.sessionNumber} ${run.diskId}\n`);
     const runsDigest = createHash("sha256").update(lines.join("")).digest("hex");
     agent.report = (device) => ({ ...device, sessionNumber: 5_000, sessionDiskId: "lost", runsDigest });
     agent.runs.set("d1", runs);

@@ -20,7 +20,7 @@ interface Context {
   readonly limits: Pick<RegistryLimits, "agentTimeoutMs">;
 }
 
-type Numbered = ByteRange & { readonly sessionNumber: number };
+type Numbered = ByteRange & { readonly sessionNumber: number; readonly diskId: string };
 
 /**
  * Returns the registration with the ranges of the remembered sessions. Of a device whose digest is not the one of this
@@ -37,7 +37,8 @@ export async function withRanges(
     registration.devices.map((device): Found => {
       const digest = digests.get(device.deviceId) ?? "";
       // A session of all bytes needs no range, nor does one of an agent that knows no ranges.
-      const whole = { offsetBytes: 0, sizeBytes: 0, sessionNumber: device.sessionNumber };
+      const { sessionNumber, sessionDiskId: diskId = "" } = device;
+      const whole = { offsetBytes: 0, sizeBytes: 0, sessionNumber, diskId };
       if (digest === "" || digest === digestOf([whole])) return { device, ranges: undefined };
       if (digest === EMPTY_DIGEST) return { device, ranges: [] };
       const known = tables.devices.get(device.deviceId);
@@ -90,7 +91,7 @@ function rangeOf({ offsetBytes, sizeBytes, sessionNumber, diskId }: RememberedRa
 /** Returns the digest of runs, as in `ReportedDevice.runs_digest`. */
 function digestOf(runs: readonly Numbered[]): string {
   const lines = runs.map(
-    ({ offsetBytes, sizeBytes, sessionNumber }) => `${offsetBytes} ${sizeBytes} ${sessionNumber}\n`,
+    ({ offsetBytes, sizeBytes, sessionNumber, diskId }) => `${offsetBytes} ${sizeBytes} ${sessionNumber} ${diskId}\n`,
   );
   return createHash("sha256").update(lines.join("")).digest("hex");
 }

@@ -178,6 +178,7 @@ export function movedPart(tables: RegistryTables, device: Device): MovedPart | s
   if (second !== undefined) return `agents remember it on ${first?.deviceId} and ${second.deviceId}`;
   if (disk.publication?.state === "PUBLISHED") return `it is published to host ${disk.publication.hostId}`;
   if (attachState !== "ATTACHED") return `device ${deviceId} is ${attachState}`;
+  if (device.sliceBytes !== undefined) return `nothing says on which slices of ${deviceId} it is`;
   const given = disk.parts.flatMap((part, index) => {
     const former = tables.devices.get(countingCopy(part).deviceId);
     const isGivenAway = former?.unknownSession !== undefined && former.unknownSession.diskId !== disk.diskId;

@@ -73,6 +73,7 @@ describe("a disk that moved after the backup", () => {
     ["two agents remember it", /on b and c/, { c: { diskId: "", unknownSession: moved } }],
     ["it is published", /published to host h1/, { disk: { publication: publication("PUBLISHED") } }],
     ["the device is not in operation", /b is CLOSING/, { b: { attachState: "CLOSING" } }],
+    ["the device has slices", /on which slices of b/, { b: { sliceBytes: 1_048_576 } }],
     ["the device is too small", /too small/, { b: { sizeBytes: 1 } }],
     [
       "it moved at the time of the backup",

@@ -70,7 +70,8 @@ export interface ReportedDevice {
   floor: number;
   /**
    * SHA-256 in hex of the runs whose sessions the device remembers: one line "<offset_bytes> <size_bytes>
-   * <session_number>\n" for each, by offset. ListRuns returns the runs. Empty: an agent that knows no runs.
+   * <session_number> <disk_id>\n" for each, by offset; an erase has no disk. ListRuns returns the runs. Empty: an agent that
+   * knows no runs.
    */
   runsDigest: string;
 }
