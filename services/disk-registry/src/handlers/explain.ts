@@ -16,11 +16,12 @@ import {
 } from "@diskmesh/domain";
 import { explanation, MAX_CAUSES } from "@diskmesh/tablet-admin";
 import type { Context } from "../calls/context.js";
+import { disksText } from "../model/devices/action-result.js";
 import { noDevice, noHost } from "../model/devices/device-selection.js";
 import type { Known, Subject } from "../model/explain/cause.js";
 import { causesOf, troubleOf } from "../model/explain/explain.js";
 import { disksServedBy } from "../model/hosts/removal-step.js";
-import { diskOn, disksOn, holdsAnyDisk } from "../model/store/runs.js";
+import { disksOn, holdsAnyDisk } from "../model/store/runs.js";
 import type { Host, RegistryTables } from "../model/store/schema.js";
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
@@ -85,7 +86,7 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known
   } else if (kind === "DEVICE") {
     const device = tables.devices.get(name);
     if (device !== undefined) {
-      const use = holdsAnyDisk(device) ? `of disk ${diskOn(device)}` : "free";
+      const use = holdsAnyDisk(device) ? `of ${disksText(device)}` : "free";
       return `device ${name} is ${device.attachState}, ${device.health}, ${use}`;
     }
   } else if (kind === "POOL") {

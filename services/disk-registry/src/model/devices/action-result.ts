@@ -1,4 +1,5 @@
 import type { DeviceId, DiskId } from "@diskmesh/domain";
+import { disksOn, type Runs } from "../store/runs.js";
 
 export type ActionCode = "S_OK" | "S_ALREADY" | "S_PARTLY" | "E_TRY_AGAIN";
 
@@ -46,6 +47,17 @@ export function tryAgain(
 }
 
 const MAX_NAMED = 10;
+
+/** Formats the disks on the device for a message, as "disk a", or "disks a, b"; empty for none. */
+export function disksText(device: Runs): string {
+  const ids = disksOn([device]);
+  return ids.length === 0 ? "" : `${ids.length === 1 ? "disk" : "disks"} ${named(ids)}`;
+}
+
+/** Formats the disks on the device as a statement: "disk a is on it", or "disks a, b are on it". */
+export function disksOnItText(device: Runs): string {
+  return `${disksText(device)} ${disksOn([device]).length === 1 ? "is" : "are"} on it`;
+}
 
 /** Formats the first ids for a message, followed by the number of omitted ids. */
 export function named(ids: readonly string[]): string {

@@ -1,7 +1,8 @@
 import { type DeviceId, fileDifference, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
-import { allDirty, diskOn, eraseSessionOf, holdsAnyDisk, withEraseSession } from "../store/runs.js";
+import { allDirty, eraseSessionOf, holdsAnyDisk, withEraseSession } from "../store/runs.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "../store/schema.js";
 import { withDirtyBytes } from "../store/slices.js";
+import { disksOnItText, disksText } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import {
@@ -182,12 +183,12 @@ function mergeIdentity(device: Device, reported: ReportedDevice, heldSince: bool
 /** Returns why the hardware found in the device's place is not accepted, and the remedy. */
 export function whyReplaced(device: Device & { readonly replacement: DeviceIdentity }): string {
   const { replacement } = device;
-  const diskId = diskOn(device);
+  const isHeld = holdsAnyDisk(device);
   const change = identityChange(device, replacement);
   const accepting = "AddDevice accepts it as a new, dirty device";
   if (change === "")
-    return `the hardware at ${JSON.stringify(replacement.path)} cannot be identified as the same: check it and call ConfirmDevice, put the former hardware back, or ${diskId === "" ? accepting : `delete disk ${diskId}, which is on it`}`;
-  const cure = diskId === "" ? accepting : `disk ${diskId} is on it: put the former hardware back, or delete the disk`;
+    return `the hardware at ${JSON.stringify(replacement.path)} cannot be identified as the same: check it and call ConfirmDevice, put the former hardware back, or ${isHeld ? `delete what is on it: ${disksText(device)}` : accepting}`;
+  const cure = isHeld ? `${disksOnItText(device)}: put the former hardware back, or delete the disk` : accepting;
   return `other hardware is in its place (${change}): ${cure}`;
 }
 

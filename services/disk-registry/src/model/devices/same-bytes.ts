@@ -1,6 +1,7 @@
 import { isDistinctive } from "@diskmesh/domain";
-import { diskOn, holdsAnyDisk } from "../store/runs.js";
+import { holdsAnyDisk } from "../store/runs.js";
 import type { Device, RegistryTables } from "../store/schema.js";
+import { disksText } from "./action-result.js";
 
 /** Serial numbers that several drives have, according to the config; they identify nothing. */
 export type SharedSerialNumbers = ReadonlySet<string>;
@@ -59,7 +60,7 @@ export function whyRefused(findSharers: FindSharers, device: Device): string | u
   if (found === undefined) return undefined;
   const { other, why } = found;
   const place = holdsAnyDisk(other)
-    ? `holds disk ${diskOn(other)} (${other.attachState})`
+    ? `holds ${disksText(other)} (${other.attachState})`
     : `is in operation (${other.attachState})`;
   return (
     `device ${device.deviceId} of host ${device.hostId} lies on the same bytes as device ${other.deviceId} of host ` +

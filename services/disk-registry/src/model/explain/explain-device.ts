@@ -1,12 +1,12 @@
 import type { Cure, DeviceId } from "@diskmesh/domain";
-import { named } from "../devices/action-result.js";
+import { disksOnItText, disksText, named } from "../devices/action-result.js";
 import { mustBeErased } from "../devices/removal-erase.js";
 import { isUnproven } from "../devices/reported-devices.js";
 import { sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { whyNotAsked } from "../disks/placement.js";
 import { type Removal, removalOf, usesOf } from "../hosts/removal-step.js";
 import { countingCopy } from "../store/layout.js";
-import { diskOn, isDirty, runToErase } from "../store/runs.js";
+import { disksOn, holdsAnyDisk, isDirty, runToErase } from "../store/runs.js";
 import { awaitsOrder, type Device, type Disk, type Host, isHeld, type RegistryTables } from "../store/schema.js";
 import { bytesOf } from "../store/slices.js";
 import type { Cause, Known, Subject } from "./cause.js";
@@ -96,15 +96,13 @@ const UNUSABLE_FILE = /^device file .* cannot be used: /;
 
 function health(device: Device, add: string): Found {
   const { deviceId, hostId, health: value, healthMessage, keptHealth, grownToBytes } = device;
-  const diskId = diskOn(device);
   if (value === "ONLINE") return undefined;
   const isKept = (keptHealth?.hardwareError ?? keptHealth?.said) !== undefined;
   const trust: Cure = ["once the device is repaired, trust it again", `diskmesh set-device-state online ${deviceId}`];
   // AddDevice is refused while a disk is on the device.
-  const grow: Cure =
-    diskId === ""
-      ? ["take in the added space", add]
-      : [`nothing is to be done for disk ${diskId}; once it is deleted, take in the added space (AddDevice)`, ""];
+  const grow: Cure = holdsAnyDisk(device)
+    ? [`nothing is to be done for ${disksText(device)}; once none is left, take in the added space (AddDevice)`, ""]
+    : ["take in the added space", add];
   const mend: Cure = UNUSABLE_FILE.test(healthMessage)
     ? [`correct the device file on host ${hostId}, as the message says; its agent opens it by itself then`, ""]
     : [`repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`, ""];
@@ -155,7 +153,6 @@ function unknownDisk({ deviceId, unknownSession }: Device): Found {
 
 function notReported(device: Device, add: string): Found {
   const { deviceId, hostId, missing, replacement } = device;
-  const diskId = diskOn(device);
   if (replacement !== undefined) {
     const confirm: Cure = [
       "check that the drive is the same, then confirm it",
@@ -167,9 +164,9 @@ function notReported(device: Device, add: string): Found {
       cures: [
         ...(isUnproven(device) ? [confirm] : []),
         // AddDevice is refused while a disk is on the device.
-        diskId === ""
-          ? ["put the former hardware back, or accept the new hardware", add]
-          : [`put the former hardware back: disk ${diskId} is on it, and the new hardware is refused`, ""],
+        holdsAnyDisk(device)
+          ? [`put the former hardware back: ${disksOnItText(device)}, and the new hardware is refused`, ""]
+          : ["put the former hardware back, or accept the new hardware", add],
       ],
     };
   }
@@ -181,17 +178,20 @@ function notReported(device: Device, add: string): Found {
   return {
     reason: "NOT_REPORTED",
     message: `the agent of host ${hostId} does not find device ${deviceId} any more`,
-    cures: [diskId === "" ? out : [`put the device back: disk ${diskId} is on it`, ""]],
+    cures: [holdsAnyDisk(device) ? [`put the device back: ${disksOnItText(device)}`, ""] : out],
   };
 }
 
 function removal(tables: RegistryTables, device: Device, add: string): Found {
   const { deviceId, hostId, removalRequested, removalRequestedAtMs: sinceMs } = device;
   if (!removalRequested) return undefined;
-  const diskId = diskOn(device);
-  if (diskId === "") return heldBack(tables, device, add);
+  const diskIds = disksOn([device]);
+  if (diskIds.length === 0) return heldBack(tables, device, add);
   const host = tables.hosts.get(hostId);
-  const isStaying = !isMoving(tables.disks.get(diskId), deviceId);
+  const staying = diskIds.filter((diskId) => !isMoving(tables.disks.get(diskId), deviceId));
+  const isStaying = staying.length > 0;
+  const cancelledMoves = diskIds.length === 1 ? ", whose move was" : `; the moves of ${named(staying)} were`;
+  const cancelled = isStaying ? `${cancelledMoves} cancelled (CancelMove)` : "";
   const move = host?.removalRequested
     ? `diskmesh remove-host ${hostId}`
     : `diskmesh remove-device ${hostId} ${deviceId}`;
@@ -205,10 +205,10 @@ function removal(tables: RegistryTables, device: Device, add: string): Found {
       : [["wait until the disk has moved, or keep the device", add]];
   return {
     reason: "REMOVAL_WAITS",
-    message: `device ${deviceId} is to be removed, and disk ${diskId} lies on it${isStaying ? ", whose move was cancelled (CancelMove)" : ""}`,
+    message: `device ${deviceId} is to be removed, and ${disksText(device)} ${diskIds.length === 1 ? "lies" : "lie"} on it${cancelled}`,
     sinceMs,
     cures,
-    becauseOf: [{ kind: "DISK", name: diskId }],
+    becauseOf: diskIds.map((name) => ({ kind: "DISK", name })),
   };
 }
 

@@ -7,7 +7,7 @@ import {
   identifiedBy,
   isKnownSame,
 } from "@diskmesh/domain";
-import { type ActionResult, actionResult, named, tryAgain } from "../devices/action-result.js";
+import { type ActionResult, actionResult, disksText, named, tryAgain } from "../devices/action-result.js";
 import { advance } from "../devices/attach-states.js";
 import { withoutKeptHealth, withReportedHealth } from "../devices/device-health.js";
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
@@ -21,7 +21,7 @@ import {
 } from "../devices/same-bytes.js";
 import { SortedSharers } from "../devices/sorted-sharers.js";
 import { stay } from "../disks/removal-moves.js";
-import { allDirty, diskOn, holdsAnyDisk, isDirty } from "../store/runs.js";
+import { allDirty, holdsAnyDisk, isDirty } from "../store/runs.js";
 import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "../store/schema.js";
 
 /** Maximum reasons in an error, because the size of an error is limited. */
@@ -237,7 +237,7 @@ function whyMisplaced(device: Device, misplaced: readonly Device[]): string | un
   );
   if (other === undefined) return undefined;
   const { deviceId } = other;
-  return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is missing from its place and holds disk ${diskOn(other)}: repair or remove device ${deviceId} first`;
+  return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is missing from its place and holds ${disksText(other)}: repair or remove device ${deviceId} first`;
 }
 
 function whyUnidentified(device: Device): string | undefined {

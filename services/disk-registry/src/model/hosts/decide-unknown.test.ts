@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { aDevice, aDisk, type DeviceFields, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import { disksOnItText } from "../devices/action-result.js";
 import { skipValues } from "../devices/counters.js";
 import { beginErase } from "../devices/erase.js";
 import { whyElsewhere } from "../devices/unknown-disks.js";
@@ -11,6 +12,16 @@ import type { Device, Disk, Publication } from "../store/schema.js";
 import { decideUnknown } from "./decide-unknown.js";
 
 const X = diskId("x");
+
+it("a decision for the registry names all disks of the device", () => {
+  const runs = [X, diskId("y")].map((id, index) => ({ first: 2 * index, count: 2, diskId: id }));
+  const unknownSession = { sessionNumber: 500, diskId: "" } as const;
+  const device = { ...aDevice("b", { sliceBytes: 1_048_576, unknownSession }), runs };
+  const fleet = new TestFleet({ devices: [device], session: 60 });
+  expect(disksOnItText(device)).to.equal("disks x, y are on it");
+  const decided = fleet.transact((tx) => decideUnknown(tx, [deviceId("b")], "registry"));
+  expect(decided).to.deep.include({ deviceIds: ["b"], diskIds: ["x", "y"] });
+});
 
 describe("a disk that moved after the backup", () => {
   const [b, y] = [deviceId("b"), diskId("y")];

@@ -3,7 +3,7 @@ import { movedPart } from "../devices/unknown-disks.js";
 import { putPublication } from "../disks/publications.js";
 import type { Part } from "../store/disk-parts.js";
 import { partSizeBytes } from "../store/layout.js";
-import { allDirty, diskOn, holds, holdsAnyDisk, withDisk } from "../store/runs.js";
+import { allDirty, diskOn, disksOn, holds, holdsAnyDisk, withDisk } from "../store/runs.js";
 import type { Device, RegistryTransaction } from "../store/schema.js";
 
 export type UnknownDiskVerdict = "registry" | "agent";
@@ -31,10 +31,10 @@ export function decideUnknown(
   for (const deviceId of deviceIds) {
     const device = tx.devices.get(deviceId);
     if (device?.unknownSession === undefined) continue;
-    const changed = verdict === "agent" ? believeAgent(tx, device) : diskOn(device);
-    if (changed === undefined) continue;
+    const believed = verdict === "agent" ? believeAgent(tx, device) : undefined;
+    if (verdict === "agent" && believed === undefined) continue;
     decided.push(deviceId);
-    if (changed !== "") diskIds.add(changed);
+    for (const diskId of believed === undefined ? disksOn([device]) : [believed]) diskIds.add(diskId);
     if (verdict === "agent") continue;
     forgetSession(tx, device);
     if (device.unknownSession.diskId !== "") ended.add(device.unknownSession.diskId);
