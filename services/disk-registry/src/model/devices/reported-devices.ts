@@ -104,7 +104,10 @@ export function mergeReported(
  * of the former agent may be about the former drive.
  */
 export function distrusted(device: Device): Device {
-  const dirtied = withDirtyBytes(device, { offsetBytes: 0, sizeBytes: device.sizeBytes });
+  // Without a disk the bytes beside the slices are erased, too: they may be a former tenant's.
+  const dirtied = holdsAnyDisk(device)
+    ? withDirtyBytes(device, { offsetBytes: 0, sizeBytes: device.sizeBytes })
+    : allDirty(device);
   return eraseSessionOf(dirtied) === 0 ? dirtied : withEraseSession(dirtied, 0);
 }
 
