@@ -112,7 +112,10 @@ describe("disk-registry and agents that know runs", () => {
 
   it("read what an agent remembers by pages where its digest is another, and wait for that", async () => {
     const agent = await agentWithSlices();
+    const { operator } = fleet.registry;
     await fleet.createDisk("a");
+    await operator.publishDisk({ diskId: "a", hostId: "h1" });
+    await operator.unpublishDisk({ diskId: "a" });
     const runs = [
       RememberedRun.fromPartial({ offsetBytes: HEAD, sizeBytes: MIB, sessionNumber: 1 }),
       RememberedRun.fromPartial({ offsetBytes: HEAD + 8 * MIB, sizeBytes: MIB, sessionNumber: 5_000, diskId: "lost" }),
@@ -125,6 +128,8 @@ describe("disk-registry and agents that know runs", () => {
     agent.bootId = "another";
     await refused(agent.register({ knowsRuns: true, bootId }), "UnavailableError", "was restarted while it registered");
     agent.bootId = bootId;
+    agent.beforeListRuns = () => operator.deleteDisk({ diskId: "a" });
+    await refused(agent.register({ knowsRuns: true }), "AbortedError", "the runs of device d1 changed");
     await agent.register({ knowsRuns: true });
     expect((await fleet.registry.device("d1")).unknownSession).to.include({ sessionNumber: 5_000, diskId: "lost" });
   });

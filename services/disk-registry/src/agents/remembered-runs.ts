@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import type { RegisterAgentRequest, RememberedRun } from "@diskmesh/api/internal";
-import { type DeviceId, parseDiskId, ResourceExhaustedError } from "@diskmesh/domain";
+import { AbortedError, type DeviceId, type HostId, parseDiskId, ResourceExhaustedError } from "@diskmesh/domain";
 import type { RegistryLimits } from "../config/limits.js";
-import { sessionsOn } from "../model/devices/remembered-runs.js";
+import { type RunSession, sessionsOn } from "../model/devices/remembered-runs.js";
 import type { ReportedDevice } from "../model/devices/reported-devices.js";
 import type { RememberedRange } from "../model/devices/unknown-disks.js";
 import type { Registration } from "../model/hosts/registration.js";
+import type { RegistryTables } from "../model/store/schema.js";
 import { type ByteRange, MAX_RUNS_OF_DEVICE } from "../model/store/slices.js";
 import { parseCount, parseCounterValue } from "../requests/requests.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
@@ -22,6 +23,16 @@ interface Context {
 
 type Numbered = ByteRange & { readonly sessionNumber: number; readonly diskId: string };
 
+/** A registration with the ranges of the remembered sessions, which hold while `requireUnchanged` throws nothing. */
+interface WithRanges {
+  readonly registration: Registration;
+  /**
+   * Throws AbortedError when this registry's own sessions have changed since the ranges were compared with them: a
+   * session that an erase has ended meanwhile would be taken for an unknown one. The agent registers again.
+   */
+  readonly requireUnchanged: (tables: RegistryTables) => void;
+}
+
 /**
  * Returns the registration with the ranges of the remembered sessions. Of a device whose digest is not the one of this
  * registry's own sessions, the ranges are read from the agent, so that nothing is placed or granted on a device before
@@ -31,7 +42,8 @@ export async function withRanges(
   { tablet, agents, limits }: Context,
   request: Pick<RegisterAgentRequest, "devices">,
   registration: Registration,
-): Promise<Registration> {
+): Promise<WithRanges> {
+  const { hostId } = registration;
   const digests = new Map<string, string>(request.devices.map((device) => [device.deviceId, device.runsDigest]));
   const found = await tablet.read((tables) =>
     registration.devices.map((device): Found => {
@@ -41,9 +53,9 @@ export async function withRanges(
       const whole = { offsetBytes: 0, sizeBytes: 0, sessionNumber, diskId };
       if (digest === "" || digest === digestOf([whole])) return { device, ranges: undefined };
       if (digest === EMPTY_DIGEST) return { device, ranges: [] };
-      const known = tables.devices.get(device.deviceId);
-      const own = known?.hostId === registration.hostId ? sessionsOn(tables, known) : [];
-      return { device, ranges: digest === digestOf(own) ? own.map(rangeOf) : "unread" };
+      const own = ownSessions(tables, hostId, device.deviceId);
+      const ownDigest = digestOf(own);
+      return { device, ranges: digest === ownDigest ? own.map(rangeOf) : "unread", ownDigest };
     }),
   );
   const devices: ReportedDevice[] = [];
@@ -51,7 +63,17 @@ export async function withRanges(
     const read = ranges === "unread" ? await readRanges(device.deviceId) : ranges;
     devices.push(read === undefined ? device : { ...device, ranges: read });
   }
-  return { ...registration, devices };
+  const compared = found.filter(({ ownDigest }) => ownDigest !== undefined);
+  return {
+    registration: { ...registration, devices },
+    requireUnchanged: (tables) => {
+      for (const { device, ownDigest } of compared)
+        if (digestOf(ownSessions(tables, hostId, device.deviceId)) !== ownDigest)
+          throw new AbortedError(
+            `the runs of device ${device.deviceId} changed while its agent registered: register again`,
+          );
+    },
+  };
 
   async function readRanges(deviceId: DeviceId): Promise<readonly RememberedRange[]> {
     const runs: RememberedRun[] = [];
@@ -72,6 +94,13 @@ export async function withRanges(
 interface Found {
   readonly device: ReportedDevice;
   readonly ranges: readonly RememberedRange[] | "unread" | undefined;
+  /** Digest with which the device's was compared; absent without a comparison. */
+  readonly ownDigest?: string;
+}
+
+function ownSessions(tables: RegistryTables, hostId: HostId, deviceId: DeviceId): readonly RunSession[] {
+  const known = tables.devices.get(deviceId);
+  return known?.hostId === hostId ? sessionsOn(tables, known) : [];
 }
 
 function parseRun({ offsetBytes, sizeBytes, sessionNumber, diskId }: RememberedRun): RememberedRange {

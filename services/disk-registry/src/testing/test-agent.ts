@@ -53,6 +53,8 @@ export class TestAgent {
   readonly sessions = new Map<string, { sessionNumber: number; holderHostId: string; diskId?: string }>();
   /** Answers to ListRuns, by device. */
   readonly runs = new Map<string, readonly RememberedRun[]>();
+  /** Awaited before an answer to ListRuns. */
+  beforeListRuns: () => Promise<unknown> = async () => {};
   readonly exports = new Map<string, number>();
   /** Keys in hex of the last session that each device was opened for; empty without one. */
   readonly sessionKeys = new Map<string, string>();
@@ -114,6 +116,7 @@ export class TestAgent {
         unexportDisk: (request) => this.#unexport(request),
         closeSession: (request) => this.#close(request),
         listRuns: async ({ deviceId, fromOffsetBytes }) => {
+          await this.beforeListRuns();
           // Pages of one run.
           const [run, next] = (this.runs.get(deviceId) ?? []).filter((each) => each.offsetBytes >= fromOffsetBytes);
           return { bootId: this.bootId, runs: run ? [run] : [], nextOffsetBytes: next?.offsetBytes ?? 0, floor: 0 };

@@ -85,12 +85,13 @@ async function takeIn(
   // The answer to a registration contains orders, so a registry that does not lead refuses it. It still accepts
   // heartbeats, because the hosts are alive.
   fleet.requireLeads();
-  const registration = await withRanges(context, request, parsed);
+  const { registration, requireUnchanged } = await withRanges(context, request, parsed);
   const ofHosts = hostLimits(context);
   const answer = await tablet.transact((tx) => {
     requireNotReplaced(tx, registration, () => liveness.isInPlace(hostId));
     requireInOrder(context.lastRegistrations, registration);
     fleet.requireSettled();
+    requireUnchanged(tx);
     const leader = fleet.leader();
     const taken = register(tx, registration, leader, ofHosts, clock.nowMs());
     // Updates `liveness` within the transaction, because a sweep of the host monitor in between would see a registered
