@@ -1,5 +1,5 @@
 import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/internal";
-import { type Device, diskOn } from "@diskmesh/disk-registry/simulation";
+import { type Device, diskOn, disksOn } from "@diskmesh/disk-registry/simulation";
 import type { Life, World } from "./parts.js";
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
@@ -19,8 +19,8 @@ export class Lives {
   readonly #lastGiven = new Map<string, string>();
   /** Disk of the agent's last grant, by device; empty for an erase. */
   readonly #granted = new Map<string, string>();
-  /** Disk whose creation a rewind has undone, by device. */
-  readonly #forgotten = new Map<string, string>();
+  /** Names of disks whose creation a rewind has undone, by device. */
+  readonly #forgotten = new Map<string, Set<string>>();
   readonly #decided = new Set<string>();
   /** Epochs of erases, by device and session. */
   readonly #eraseEpochs = new Map<string, number>();
@@ -70,20 +70,20 @@ export class Lives {
   /** Records the disks that are undone because the registry continues with the store `to` instead of `from`. */
   rewind(from: SimStore, to: SimStore): void {
     for (const was of from.devices()) {
-      const disk = from.disk(diskOn(was));
-      if (disk === undefined) continue;
       const is = to.device(was.deviceId);
-      const now = is && to.disk(diskOn(is));
-      if (now === undefined || nameOf(now) !== nameOf(disk)) this.#forgotten.set(was.deviceId, nameOf(disk));
+      const now = new Set(is === undefined ? [] : namesOn(to, is));
+      for (const name of namesOn(from, was))
+        if (!now.has(name)) this.#forgotten.set(was.deviceId, this.#forgottenOn(was.deviceId).add(name));
     }
     // Drops entries of disks that this store contains again, because an earlier rewind went further back.
-    for (const is of to.devices()) {
-      const disk = to.disk(diskOn(is));
-      if (disk !== undefined && this.#forgotten.get(is.deviceId) === nameOf(disk)) this.#forgotten.delete(is.deviceId);
-    }
+    for (const is of to.devices()) for (const name of namesOn(to, is)) this.#forgottenOn(is.deviceId).delete(name);
   }
 
-  /** Forgets the undone disk on the device, because the disk's data is no longer needed. */
+  #forgottenOn(deviceId: string): Set<string> {
+    return this.#forgotten.get(deviceId) ?? new Set();
+  }
+
+  /** Forgets the undone disks on the device, because their data is no longer needed. */
   giveUp(deviceId: string): void {
     this.#forgotten.delete(deviceId);
   }
@@ -107,7 +107,8 @@ export class Lives {
    * that disk: a client that retried created it again, or a client deleted it, which knows a disk by its name alone.
    */
   named(deviceId: string, diskId: string): void {
-    if (this.#forgotten.get(deviceId)?.startsWith(`${diskId} of `)) this.giveUp(deviceId);
+    for (const name of this.#forgottenOn(deviceId))
+      if (name.startsWith(`${diskId} of `)) this.#forgottenOn(deviceId).delete(name);
   }
 
   /**
@@ -120,7 +121,7 @@ export class Lives {
 
   /** Requires that zeros do not overwrite data of a forgotten disk's user. */
   requireNotForgotten(deviceId: string, session: number, replaced: Life): void {
-    if (this.#forgotten.get(deviceId) !== replaced.name || !this.isErase(deviceId, session)) return;
+    if (!this.#forgottenOn(deviceId).has(replaced.name) || !this.isErase(deviceId, session)) return;
     this.world.violation(`${deviceId} is erased, and on it is ${replaced.name}, which the registry has forgotten`);
   }
 
@@ -148,6 +149,14 @@ export class Lives {
   isErase(deviceId: string, session: number): boolean {
     return this.#eraseEpochs.get(`${deviceId} ${session}`) === this.world.rewinds.epoch;
   }
+}
+
+/** Returns the names of the disks that the store has on the device. */
+function namesOn(store: SimStore, device: Device): readonly string[] {
+  return disksOn([device]).flatMap((diskId) => {
+    const disk = store.disk(diskId);
+    return disk === undefined ? [] : [nameOf(disk)];
+  });
 }
 
 function nameOf(disk: { readonly diskId: string; readonly createdAtMs: number }): string {
