@@ -199,8 +199,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
-    withinSeeds: 4500,
-    foundBy: 4115,
+    withinSeeds: 6300,
+    foundBy: 5771,
     scenario: "lost caches",
     replaced: [
       inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {

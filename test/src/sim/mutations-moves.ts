@@ -140,8 +140,8 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
   {
     name: "believe-stale-equal",
     mistake: "the registry believes an EQUAL of an earlier session or revision",
-    withinSeeds: 3600,
-    foundBy: 2530,
+    withinSeeds: 8400,
+    foundBy: 7870,
     scenario: "disks move",
     replaced: [
       inPlaceOf(

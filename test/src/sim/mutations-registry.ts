@@ -189,19 +189,6 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "allocate-dirty",
-    mistake: "a device is allocated before it is erased",
-    withinSeeds: 150,
-    foundBy: 2,
-    replaced: [
-      inPlaceOf("disk-registry/model/store/schema", "schema", ({ schema, isFree }) => {
-        const freeByHost = (device: Device) =>
-          isFree({ ...device, runs: device.runs.filter(({ diskId }) => diskId !== "") }) ? device.hostId : undefined;
-        return withIndexes(schema, { freeByHost });
-      }),
-    ],
-  },
-  {
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 3600,

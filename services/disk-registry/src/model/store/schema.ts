@@ -307,10 +307,7 @@ export function isSound(host: Host): boolean {
   return host.state === "ONLINE" && !host.mustRegister && !host.removalRequested && host.cordoned === undefined;
 }
 
-/**
- * Returns whether a disk may be placed on the device, as far as the device's own fields say.
- * @public the simulator's mistakes use it by name
- */
+/** Returns whether a disk may be placed on the device, as far as the device's own fields say. */
 export function isFree(device: Device): boolean {
   const isWell = device.health === "ONLINE" && device.unknownSession === undefined && !device.removalRequested;
   return device.attachState === "ATTACHED" && isWell && spacesOf(device).length > 0;
