@@ -1,5 +1,5 @@
 import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/internal";
-import { type Device, diskOn, disksOn } from "@diskmesh/disk-registry/simulation";
+import { type Device, disksOn } from "@diskmesh/disk-registry/simulation";
 import type { Life, World } from "./parts.js";
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
@@ -59,12 +59,11 @@ export class Lives {
   }
 
   /**
-   * Returns whether the data on the device belongs to the disk that the registry has there, as far as the simulation
+   * Returns whether the data written last on the device belongs to a disk that the registry has there, as far as the simulation
    * can tell.
    */
   isRight(device: Device): boolean {
-    const disk = this.world.store.disk(diskOn(device));
-    return disk !== undefined && this.#granted.get(device.deviceId) === nameOf(disk);
+    return namesOn(this.world.store, device).includes(this.#granted.get(device.deviceId) ?? "");
   }
 
   /** Records the disks that are undone because the registry continues with the store `to` instead of `from`. */
