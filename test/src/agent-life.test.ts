@@ -147,7 +147,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     });
 
     const certificate = async () => (await operator.vms.listAgentCertificates({})).certificates[0] as AgentCertificate;
-    const endOf = ({ endsAt }: AgentCertificate) => endsAt?.getTime() ?? 0;
+    const endOf = ({ expireTime }: AgentCertificate) => expireTime?.getTime() ?? 0;
 
     /**
      * Expects that after `because` the VM has another certificate, NATS admitted the agent each time, and no heartbeat

@@ -144,7 +144,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(attention.code).to.equal(1);
     expect(JSON.parse(attention.out)).to.deep.include({
       ...{ kind: "host", names: [hostId], trouble: why?.message, hasEnded: false },
-      sinceMs: Date.parse(String(why?.since)),
+      sinceMs: Date.parse(String(why?.startTime)),
     });
     const ended = await typed("status");
     expect(ended.code, "the services serve").to.equal(0);
@@ -178,7 +178,7 @@ describe("the diskmesh command and a mesh", () => {
     expect((await listed("events --director --deployment demo --after 1h")).length).to.be.above(0);
     const told = await listed("events --limit 1000");
     expect(new Set(told.map(({ service }) => service))).to.deep.equal(new Set(["director", "disk-registry"]));
-    const times = told.map(({ time }) => Date.parse(time));
+    const times = told.map(({ eventTime }) => Date.parse(eventTime));
     expect(times).to.deep.equal([...times].sort((a, b) => b - a));
     expect(await listed("events --limit 3")).to.have.length(3);
     const fenced = (await listed(`events --thing ${hostId} --action FenceHost --result OK`))[0];

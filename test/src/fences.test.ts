@@ -122,7 +122,7 @@ describe("disks of hosts that are gone", () => {
     const { host } = await mesh.clients.registry.getHost({ hostId: "h1" });
     await mesh.process("h1").kill();
     await eventually(async () => expect((await diskX()).publication).to.equal(undefined), PATIENCE);
-    const silentMs = Date.now() - (host?.lastHeartbeatAt?.getTime() ?? 0);
+    const silentMs = Date.now() - (host?.lastHeartbeatTime?.getTime() ?? 0);
     console.log(
       `      unpublished ${silentMs} ms after a heartbeat that may have been the last; the timeout is ${TIMEOUT_MS} ms`,
     );

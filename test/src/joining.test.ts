@@ -356,7 +356,7 @@ describe("a machine that joins by a token", () => {
     const { out } = await typed("list");
     expect(out).to.match(new RegExp(`${tokenId} +VALID +rack9-\\* +0/3 .* operator`));
     const found = (await tokens.listJoinTokens({})).joinTokens.find((each) => each.tokenId === tokenId);
-    const lastsMs = (found?.endsAt?.getTime() ?? 0) - (found?.createdAt?.getTime() ?? 0);
+    const lastsMs = (found?.expireTime?.getTime() ?? 0) - (found?.createTime?.getTime() ?? 0);
     expect(lastsMs).to.equal(90 * 60_000);
     expect((await typed("revoke", tokenId)).out).to.contain(`revoked ${tokenId}`);
     expect((await typed("list")).out).not.to.contain(tokenId);

@@ -80,7 +80,7 @@ describe("the queries of docs/operate/mongodb.md, against what a registry wrote 
         generation: device.deviceGeneration,
         attempts: device.attempts,
         lastError: device.lastError,
-        stateChangedAtMs: device.stateChangedAt?.getTime(),
+        stateChangedAtMs: device.stateChangeTime?.getTime(),
       });
       expect(device.lastError).to.contain("there is no such file");
     }));

@@ -51,8 +51,9 @@ describe("stuck things on a mesh", () => {
       if (!root.test(first ?? "")) throw new Error(`the first line is not ${root}: ${first}`);
       const { causes } = await mesh.why(kind, name);
       expect(causes.map(({ reason }) => reason)).to.include.members([...reasons]);
-      for (const { reason, since } of causes.filter((cause) => reasons.includes(cause.reason)))
-        if (since !== undefined) expect(Date.now() - Date.parse(String(since)), reason).to.be.within(-5_000, 300_000);
+      for (const { reason, startTime } of causes.filter((cause) => reasons.includes(cause.reason)))
+        if (startTime !== undefined)
+          expect(Date.now() - Date.parse(String(startTime)), reason).to.be.within(-5_000, 300_000);
       const onPage = await mesh.pageWhy(kind, name);
       expect(onPage.causes.map(({ reason }) => reason)).to.include.members([...reasons]);
       expect(String(mesh.pageRow(row[0])?.trouble), row[0]).to.match(row[1]);

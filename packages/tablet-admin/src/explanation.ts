@@ -45,8 +45,8 @@ function causeMessage<Subject extends Named>(cause: Cause<Subject, string>): Cau
     subject: subjectMessage(subject),
     reason,
     message,
-    since: sinceMs === undefined ? undefined : new Date(sinceMs),
-    nextTryAt: nextTryAtMs === undefined ? undefined : new Date(nextTryAtMs),
+    startTime: sinceMs === undefined ? undefined : new Date(sinceMs),
+    nextAttemptTime: nextTryAtMs === undefined ? undefined : new Date(nextTryAtMs),
     cures: cures.map(([what, command]) => ({ what, command })),
     becauseOf: becauseOf.slice(0, MAX_CAUSES).map(subjectMessage),
   };

@@ -53,7 +53,7 @@ async function ownTask(
       return { tasks: [] };
     });
     const task = tasks.filter((each) => each.type === type && each.taskId > world.sinceTaskId).at(-1);
-    if (task !== undefined && task.endedAt !== undefined) return task;
+    if (task !== undefined && task.endTime !== undefined) return task;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   throw new Error(`the director began no ${type}`);

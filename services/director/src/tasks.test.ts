@@ -59,7 +59,7 @@ describe("tasks", () => {
     ]);
     expect(locks[0]?.waitingTaskIds).to.have.members(waiting);
     // The longest CPI call with its retries, plus a minute.
-    expect(locks[0]?.deadline?.getTime()).to.be.closeTo(Date.now() + 122_000, 20_000);
+    expect(locks[0]?.expireTime?.getTime()).to.be.closeTo(Date.now() + 122_000, 20_000);
     for (const taskId of waiting) {
       const causes = await director.why(SubjectKind.TASK, taskId);
       const reasons = ["WAITS_FOR_LOCK", "LOCK_HELD", "CPI_AT_WORK", "AT_WORK"];

@@ -39,7 +39,7 @@ describe("disk-registry, as operators see it", () => {
     await registry.operator.addHost({ hostId: "h1" });
     const waiting = await eventually(async () => {
       const device = await registry.device("d1");
-      const inMs = (device.nextAttemptAt?.getTime() ?? 0) - Date.now();
+      const inMs = (device.nextAttemptTime?.getTime() ?? 0) - Date.now();
       expect(inMs).to.be.within(0, 4_000);
       return device;
     });
@@ -52,7 +52,7 @@ describe("disk-registry, as operators see it", () => {
       return device;
     });
     expect(erasing.eraseSessionNumber).to.be.above(0);
-    expect(erasing.nextAttemptAt).to.equal(undefined);
+    expect(erasing.nextAttemptTime).to.equal(undefined);
   });
 
   it("a dry run of every action has the real answer, and changes no field", async () => {
@@ -64,7 +64,7 @@ describe("disk-registry, as operators see it", () => {
       const page = { pageSize: 100 };
       const { hosts } = await registry.operator.listHosts(page);
       const { devices } = await registry.operator.listDevices(page);
-      return { hosts: hosts.map(({ lastHeartbeatAt: _, ...host }) => host), devices };
+      return { hosts: hosts.map(({ lastHeartbeatTime: _, ...host }) => host), devices };
     };
     const before = await everything();
     const ordersBefore = agent.received.length;

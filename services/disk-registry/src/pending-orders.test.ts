@@ -14,7 +14,7 @@ describe("disk-registry shows the causes of agents' waits", () => {
 
   const expectHang = (pending: Pending | undefined) => {
     expect(pending).to.include({ deviceId: "d1", message, inFlightOperations: 3 });
-    const forMs = Date.now() - (pending?.since?.getTime() ?? 0);
+    const forMs = Date.now() - (pending?.startTime?.getTime() ?? 0);
     expect(forMs).to.be.within(44_000, 120_000);
   };
 

@@ -76,7 +76,9 @@ async function endedTask(director: TestDirector, started: { readonly task?: Task
 async function requireHeard(director: TestDirector): Promise<void> {
   const sinceMs = Date.now() - 1.1 * BEAT_INTERVAL_MS;
   const { instances } = await director.deployments.listInstances({ deployment: "web", agentHealth: true });
-  const heard = instances.filter(({ agentHealth }) => (agentHealth?.lastHeardAt?.getTime() ?? 0) >= sinceMs).length;
+  const heard = instances.filter(
+    ({ agentHealth }) => (agentHealth?.lastHeartbeatTime?.getTime() ?? 0) >= sinceMs,
+  ).length;
   if (heard !== AGENTS) throw new Error(`the director has heard ${heard} of ${AGENTS} agents in the last interval`);
 }
 

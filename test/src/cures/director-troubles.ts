@@ -33,7 +33,7 @@ async function restored(mesh: TestMesh): Promise<void> {
   mesh.process("cpi-dispatcher").signal("SIGCONT");
   for (const taskId of tasks)
     await eventually(async () => {
-      expect((await mesh.clients.tasks.getTask({ taskId })).task?.endedAt).not.to.equal(undefined);
+      expect((await mesh.clients.tasks.getTask({ taskId })).task?.endTime).not.to.equal(undefined);
     }, PATIENCE);
   await mesh.process("director").stop();
   // Released programs do not accept limits from tests.

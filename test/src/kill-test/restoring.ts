@@ -77,7 +77,7 @@ async function decideUnknown({ mesh, calls }: Restoring, hostId: string): Promis
   // The devices are marked once their agent has registered again.
   await eventually(async () => {
     const { host } = await persistently(calls, () => mesh.clients.registry.getHost({ hostId }));
-    if (host !== undefined && host.lastHeartbeatAt === undefined)
+    if (host !== undefined && host.lastHeartbeatTime === undefined)
       throw new Error(`host ${hostId} was not heard since the restore`);
   }, PATIENCE);
   const decided = { hostId };

@@ -183,7 +183,7 @@ describe("vendor passthru, a call", () => {
           if (json !== undefined) expect(outcome?.value ?? null).to.deep.equal(json);
           return;
         }
-        expect(outcome?.$case === "task" && outcome.value.endedAt).not.to.equal(undefined);
+        expect(outcome?.$case === "task" && outcome.value.endTime).not.to.equal(undefined);
         if (lastError === undefined) return;
         const { lastError: told, holder } = await scene.vendors.getNode({ nodeId: NODE });
         expect([told, holder]).to.deep.equal([lastError ?? "", undefined]);

@@ -115,7 +115,7 @@ export class PassthruScene {
   ended(taskId: number) {
     return eventually(async () => {
       const { task } = await this.mesh.clients.tasks.getTask({ taskId });
-      if (task?.endedAt === undefined) throw new Error(`task ${taskId} is ${task?.state}`);
+      if (task?.endTime === undefined) throw new Error(`task ${taskId} is ${task?.state}`);
       return task;
     }, PATIENCE);
   }

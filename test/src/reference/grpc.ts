@@ -1,45 +1,9 @@
-import { spawnSync } from "node:child_process";
-import { join } from "node:path";
-import { repositoryFolder } from "../repository-folder.js";
+import { descriptors, type EnumType, type File, type Message } from "./descriptors.js";
 import { pageHead } from "./markdown.js";
 import { offeredServices, rolesShown } from "./roles.js";
 
-const MAX_DESCRIPTOR_BYTES = 64 * 1024 ** 2;
 /** Field numbers of descriptor.proto, from which the paths of comments consist. */
 const PATH = { message: 4, enum: 5, service: 6, field: 2, nested: 3, nestedEnum: 4, value: 2, method: 2 };
-
-interface Named {
-  readonly name: string;
-}
-interface Field extends Named {
-  readonly type: string;
-  readonly typeName?: string;
-  readonly label?: string;
-}
-interface EnumType extends Named {
-  readonly value: readonly Named[];
-}
-interface Message extends Named {
-  readonly field?: readonly Field[];
-  readonly nestedType?: readonly Message[];
-  readonly enumType?: readonly EnumType[];
-  readonly options?: { readonly mapEntry?: boolean };
-}
-interface Method extends Named {
-  readonly inputType: string;
-  readonly outputType: string;
-  readonly clientStreaming?: boolean;
-  readonly serverStreaming?: boolean;
-}
-interface File extends Named {
-  readonly package: string;
-  readonly messageType?: readonly Message[];
-  readonly enumType?: readonly EnumType[];
-  readonly service?: readonly (Named & { readonly method?: readonly Method[] })[];
-  readonly sourceCodeInfo: {
-    readonly location: readonly { readonly path?: readonly number[]; readonly leadingComments?: string }[];
-  };
-}
 
 /** Returns docs/reference/grpc.md and a page for each package, by file name. */
 export function grpcPages(): ReadonlyMap<string, string> {
@@ -141,15 +105,4 @@ function commentAt({ sourceCodeInfo }: File, path: readonly number[]): string {
   const wanted = path.join(".");
   const found = sourceCodeInfo.location.find((location) => (location.path ?? []).join(".") === wanted);
   return (found?.leadingComments ?? "").replace(/\s+/g, " ").trim();
-}
-
-function descriptors(): readonly File[] {
-  const buf = join(repositoryFolder, "node_modules/@bufbuild/buf/bin/buf");
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    [buf, "build", join(repositoryFolder, "proto"), "-o", "-#format=json"],
-    { encoding: "utf8", maxBuffer: MAX_DESCRIPTOR_BYTES },
-  );
-  if (status !== 0) throw new Error(`buf build failed: ${stderr}`);
-  return (JSON.parse(stdout) as { file: File[] }).file;
 }

@@ -189,7 +189,7 @@ export class RotatedFleet implements AsyncDisposable {
 
   async #lastHeartbeats(): Promise<number[]> {
     const { hosts } = await this.#operator.registry.listHosts({});
-    return hosts.map(({ lastHeartbeatAt }) => lastHeartbeatAt?.getTime() ?? 0);
+    return hosts.map(({ lastHeartbeatTime }) => lastHeartbeatTime?.getTime() ?? 0);
   }
 }
 

@@ -76,15 +76,15 @@ export class Requests {
   sayWhoLeads(): void {
     this.#run("getFleet", {}, async () => {
       const { refused, standsStill, others } = await this.#fleet.getFleet({});
-      for (const { tabletId, incarnation, adoptedAt } of others) {
-        if (adoptedAt !== undefined || !this.world.rewinds.isAlone) continue;
+      for (const { tabletId, incarnation, adoptTime } of others) {
+        if (adoptTime !== undefined || !this.world.rewinds.isAlone) continue;
         const former = { tabletId, incarnation, sessionNumber: 0 };
         this.#run("adoptFleet", former, async () => {
           await this.#fleet.adoptFleet(former);
           return "adopted";
         });
       }
-      for (const { heardAt: _, ...numbers } of refused)
+      for (const { reportTime: _, ...numbers } of refused)
         if (!isExaggerated(numbers))
           this.#run("raiseNumbers", numbers, async () => {
             const { tabletGeneration } = await this.#fleet.raiseNumbers(numbers);

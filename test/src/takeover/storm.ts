@@ -83,7 +83,7 @@ class Callers {
 
   async #ended(task: Task | undefined, untilMs: number): Promise<Task | undefined> {
     for (let seen = task; ; ) {
-      if (seen === undefined || seen.endedAt !== undefined) return seen;
+      if (seen === undefined || seen.endTime !== undefined) return seen;
       const { taskId } = seen;
       await pause(LOOK_MS);
       seen = (await this.#answered(untilMs, () => this.fleet.mesh.clients.tasks.getTask({ taskId }))).task;

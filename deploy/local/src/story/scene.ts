@@ -66,6 +66,6 @@ export async function runTask(
 }
 
 async function endedTask(scene: Scene, task: Task): Promise<Task | undefined> {
-  const now = task.endedAt ? task : (await scene.clients.tasks.getTask({ taskId: task.taskId })).task;
-  return now?.endedAt && now;
+  const now = task.endTime ? task : (await scene.clients.tasks.getTask({ taskId: task.taskId })).task;
+  return now?.endTime && now;
 }

@@ -47,7 +47,7 @@ export async function whatNeedsAttention(mesh: Mesh): Promise<Listed[]> {
     const silent = async (name: ServiceName, why: unknown): Promise<ListTroublesResponse["objects"][number]> => ({
       subject: { kind: SubjectKind.SERVICE, name },
       message: await failureText(mesh.addresses(name)[0] ?? "", why),
-      since: undefined,
+      startTime: undefined,
       hasEnded: false,
     });
     const { objects, more } = await mesh
@@ -60,9 +60,9 @@ export async function whatNeedsAttention(mesh: Mesh): Promise<Listed[]> {
 
 function attentionOf({ objects, more }: ListTroublesResponse): Listed[] {
   const troubledIn = (kind: TroubledKind): Troubled[] =>
-    objects.flatMap(({ subject, message, since, hasEnded }) =>
+    objects.flatMap(({ subject, message, startTime, hasEnded }) =>
       subject?.kind === KINDS[kind][0]
-        ? [{ kind, name: subject.name, trouble: message, sinceMs: since?.getTime(), hasEnded }]
+        ? [{ kind, name: subject.name, trouble: message, sinceMs: startTime?.getTime(), hasEnded }]
         : [],
     );
   const listed = attentionTo(troubledIn).map(({ kind, ...rest }) => ({ kind: KINDS[kind][1], ...rest }));

@@ -21,7 +21,7 @@ const attachment = (digit: string) => ({
 describe("leaks of CSI volumes", () => {
   it("are disks without a volume, attachments without a VolumeAttachment, and volumes without a disk", () => {
     const disks = [
-      { ...disk("a"), createdAt: CREATED, neverAttached: true },
+      { ...disk("a"), createTime: CREATED, neverAttached: true },
       disk("b", "h-1"),
       disk("c", "h-1"),
       disk("d"),

@@ -89,7 +89,7 @@ export function leaksIn(disks: readonly DynamicDisk[], objects: readonly Kuberne
   const ofDriver = disks.filter(({ diskName }) => OF_DRIVER.test(diskName));
   const lost = [...handles].filter(([, handle]) => !ofDriver.some(({ diskName }) => diskName === handle));
   return [
-    ...ofDriver.flatMap(({ diskName: name, instanceId, hostId, metadata, createdAt: since, neverAttached }) => {
+    ...ofDriver.flatMap(({ diskName: name, instanceId, hostId, metadata, createTime: since, neverAttached }) => {
       const node = hostId === "" ? instanceId : `host/${hostId}`;
       const disk = { name, volume: String(metadata?.csi_name ?? ""), node, since };
       const detach = `diskmesh detach ${name}`;

@@ -14,7 +14,7 @@ type ListedEvent =
   | ({ readonly service: "disk-registry" } & RegistryEvent);
 
 const COLUMNS: Columns<ListedEvent> = {
-  time: ({ time }) => timeText(time),
+  time: ({ eventTime }) => timeText(eventTime),
   user: ({ user }) => user,
   action: ({ action }) => action,
   what: (event) => (event.service === "director" ? whatOf(event) : thingsOf(event).join(" ")),
@@ -140,7 +140,7 @@ async function newestOf(
 }
 
 function indexOfNewest(heads: readonly (ListedEvent | undefined)[]): number | undefined {
-  const times = heads.map((head) => head?.time?.getTime() ?? Number.NEGATIVE_INFINITY);
+  const times = heads.map((head) => head?.eventTime?.getTime() ?? Number.NEGATIVE_INFINITY);
   const latest = Math.max(...times);
   const at = times.indexOf(latest);
   return heads[at] === undefined ? undefined : at;

@@ -15,8 +15,8 @@ function causesIn(text: string): Cause[] {
         subject: subject(name),
         reason: "",
         message: each,
-        since: undefined,
-        nextTryAt: undefined,
+        startTime: undefined,
+        nextAttemptTime: undefined,
         cures: [],
         becauseOf,
       };

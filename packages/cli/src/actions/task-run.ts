@@ -89,7 +89,7 @@ async function endOf({ mesh, output, signal }: ActionCall, taskId: number): Prom
   }
 }
 
-function eventText({ time, stage, task, state, message, percent }: TaskEvent): string {
+function eventText({ eventTime, stage, task, state, message, percent }: TaskEvent): string {
   const what = [stage, task].filter(Boolean).join(": ");
-  return `${timeText(time)}  ${what} ${state === StepState.IN_PROGRESS ? `${percent} %` : short(state).toLowerCase()}${message === "" ? "" : ` (${message})`}`;
+  return `${timeText(eventTime)}  ${what} ${state === StepState.IN_PROGRESS ? `${percent} %` : short(state).toLowerCase()}${message === "" ? "" : ` (${message})`}`;
 }

@@ -75,14 +75,14 @@ async function firstAnswer(
 function linesOf({ summary, causes }: ExplainResponse): string[] {
   const root = rootCause(causes);
   if (root === undefined) return [summary, "no problem is known"];
-  const since = root.since === undefined ? "" : `, since ${timeText(root.since)}`;
+  const since = root.startTime === undefined ? "" : `, since ${timeText(root.startTime)}`;
   return [`${summary}: ${root.message}${since}`, ...causes.flatMap(linesOfCause)];
 }
 
-function linesOfCause({ reason, message, since, nextTryAt, cures }: Cause): string[] {
+function linesOfCause({ reason, message, startTime, nextAttemptTime, cures }: Cause): string[] {
   const times = [
-    since === undefined ? "" : `since ${timeText(since)}`,
-    nextTryAt === undefined ? "" : `next at ${timeText(nextTryAt)}`,
+    startTime === undefined ? "" : `since ${timeText(startTime)}`,
+    nextAttemptTime === undefined ? "" : `next at ${timeText(nextAttemptTime)}`,
   ].filter(Boolean);
   const ways = cures.map(({ what, command }) => `    ${what}${command === "" ? "" : `: ${command}`}`);
   return [`  ${reason}${times.length === 0 ? "" : ` (${times.join(", ")})`}`, `    ${message}`, ...ways];

@@ -39,7 +39,9 @@ async function askProcess(mesh: Mesh, service: ServiceName, address: string): Pr
       ? "set the clock that is wrong; if both are right, renew the certificate: diskmesh pki renew"
       : "start it, or restart it if it hangs; its last log lines say why";
     const cures = [{ what, command: "" }];
-    return [{ subject, reason: NO_ANSWER, message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] }];
+    return [
+      { subject, reason: NO_ANSWER, message, startTime: undefined, nextAttemptTime: undefined, cures, becauseOf: [] },
+    ];
   }
 }
 
@@ -51,5 +53,15 @@ function unusable({ name, apiVersion, lastError }: Cpi): Cause[] {
     { what: "repair what the message names, on the dispatcher's machine or in the cpi config", command: "" },
   ];
   const message = `CPI ${name} cannot be called: ${lastError}`;
-  return [{ subject, reason: "CPI_UNUSABLE", message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] }];
+  return [
+    {
+      subject,
+      reason: "CPI_UNUSABLE",
+      message,
+      startTime: undefined,
+      nextAttemptTime: undefined,
+      cures,
+      becauseOf: [],
+    },
+  ];
 }

@@ -192,8 +192,8 @@ export function sizeText(sizeBytes: number): string {
 
 /** Returns the registry's description of an object's trouble, with the time at which the trouble began. */
 export function troubleText(trouble: Trouble | undefined): string {
-  const { sentence = "", since } = trouble ?? {};
-  return since === undefined ? sentence : `${sentence}, since ${timeText(since)}`;
+  const { sentence = "", startTime } = trouble ?? {};
+  return startTime === undefined ? sentence : `${sentence}, since ${timeText(startTime)}`;
 }
 
 export function timeText(time: Date | undefined): string {

@@ -31,7 +31,7 @@ describe("an integer of 64 bits in a request", () => {
     ["size_bytes", CreateDiskRequest, encoded([2], -TOO_LARGE)],
     ["event.index", WatchTaskResponse, encoded([1, 1], TOO_LARGE)],
     ["locks[0].waiting_task_ids[1]", ListLocksResponse, encoded([1, 5], 1n, TOO_LARGE)],
-    ["deadline", Lock, encoded([4, 1], TOO_LARGE)],
+    ["expire_time", Lock, encoded([4, 1], TOO_LARGE)],
   ];
   for (const [field, type, bytes] of REFUSED)
     it(`is refused beyond it, by the name of its field: ${field}`, () => {

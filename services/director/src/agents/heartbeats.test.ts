@@ -47,7 +47,7 @@ describe("unsolicited messages of agents", () => {
       return found;
     });
     expect(agentHealth?.vitals).to.deep.equal({ load: ["0.1"], uptime: { secs: UPTIME_SECS } });
-    expect(agentHealth?.lastHeardAt?.getTime()).to.be.closeTo(Date.now(), 60_000);
+    expect(agentHealth?.lastHeartbeatTime?.getTime()).to.be.closeTo(Date.now(), 60_000);
   });
 
   it("an agent whose VM has restarted receives its attached disks until it accepts them, and no detached disk", async () => {
@@ -97,7 +97,7 @@ describe("unsolicited messages of agents", () => {
     const after = (await listed()).agentHealth;
     expect(after?.vitals).to.deep.equal(before?.vitals);
     // A stopped agent keeps the time of its last recorded heartbeat.
-    expect(after?.lastHeardAt?.getTime()).to.be.closeTo(before?.lastHeardAt?.getTime() ?? 0, 10_000);
+    expect(after?.lastHeartbeatTime?.getTime()).to.be.closeTo(before?.lastHeartbeatTime?.getTime() ?? 0, 10_000);
     await agent().start();
     await eventually(async () => (await listed()).agentHealth?.jobState === "running");
   });

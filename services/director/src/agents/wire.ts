@@ -35,7 +35,7 @@ export function encodeAgentCertificate(
     deployment,
     vmCid,
     state: STATES[certificateState(agentKeys, trust ?? any ?? { authority: "", trusted: "" }, nowMs)],
-    endsAt: endsAtMs === undefined ? undefined : new Date(endsAtMs),
+    expireTime: endsAtMs === undefined ? undefined : new Date(endsAtMs),
     daysLeft: endsAtMs === undefined ? 0 : (endsAtMs - nowMs) / DAY_MS,
     authorityIds: [...new Set(agentKeys.map(({ authority }) => authority))],
   };
@@ -45,6 +45,6 @@ export function encodeAgentAuthority(
   { id, certPem, sinceMs }: RecordedAuthority,
   use: Pick<WireAgentAuthority, "signs" | "agents">,
 ): WireAgentAuthority {
-  const endsAt = new Date(new X509Certificate(certPem).validTo);
-  return { authorityId: id, ...use, since: new Date(sinceMs), endsAt, certificatePem: certPem };
+  const expireTime = new Date(new X509Certificate(certPem).validTo);
+  return { authorityId: id, ...use, startTime: new Date(sinceMs), expireTime, certificatePem: certPem };
 }

@@ -54,7 +54,7 @@ describe("audit events of the director", () => {
     const instance = `db/${instanceId}`;
     expect(all[1]).to.deep.include({ user: "operator", deployment: "web", instance, taskId: task.taskId });
     expect(all[1]?.context).to.deep.equal({ disk_name: "d", vm_cid: disk?.vmCid });
-    expect(all[1]?.time?.getTime()).to.be.closeTo(Date.now(), 60_000);
+    expect(all[1]?.eventTime?.getTime()).to.be.closeTo(Date.now(), 60_000);
     const ofVm = await events({ objectType: "vm" });
     expect(ofVm.map((event) => [event.action, event.instance, event.deployment])).to.deep.equal([
       ["create", instance, "web"],
@@ -84,9 +84,9 @@ describe("audit events of the director", () => {
     const full = all.find(({ action, objectType }) => action === "attach" && objectType === "disk") as Event;
     expect(await events({ beforeId: newest.eventId })).to.deep.equal(all.slice(1));
     expect(await events({ beforeId: 1 })).to.deep.equal([]);
-    const at = newest.time as Date;
-    expect(await events({ afterTime: at })).to.deep.equal(all.filter(({ time }) => (time as Date) >= at));
-    expect(await events({ beforeTime: at })).to.deep.equal(all.filter(({ time }) => (time as Date) < at));
+    const at = newest.eventTime as Date;
+    expect(await events({ afterTime: at })).to.deep.equal(all.filter(({ eventTime }) => (eventTime as Date) >= at));
+    expect(await events({ beforeTime: at })).to.deep.equal(all.filter(({ eventTime }) => (eventTime as Date) < at));
     for (const field of ["deployment", "instance", "user", "action", "objectType", "objectName", "taskId"] as const) {
       const wanted = full[field];
       expect(wanted, field).to.not.be.oneOf(["", 0]);

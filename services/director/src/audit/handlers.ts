@@ -75,5 +75,5 @@ function thingsOf({ objectName, deployment, instance, context }: NumberedEvent):
 }
 
 function encodeEvent({ timeMs, context, ...event }: NumberedEvent): WireEvent {
-  return { ...event, time: new Date(timeMs), context: { ...context } };
+  return { ...event, eventTime: new Date(timeMs), context: { ...context } };
 }

@@ -137,7 +137,7 @@ describe("the bosh-registry", () => {
     const disk = async () => {
       const all = { deployment: "web" };
       const { disks } = await director.deployments.listPersistentDisks(all);
-      return disks.find((each) => each.orphanedAt === undefined);
+      return disks.find((each) => each.orphanTime === undefined);
     };
     director.cpi.apiVersions.set("", 1);
     await deploy(manifest(1, ", persistent_disk: 64"));

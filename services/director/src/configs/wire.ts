@@ -3,5 +3,5 @@ import type { Config } from "../store/config.js";
 
 export function encodeConfig(config: Config): WireConfig {
   const { configId, type, name, content, createdAtMs } = config;
-  return { configId, type, name, content, createdAt: new Date(createdAtMs) };
+  return { configId, type, name, content, createTime: new Date(createdAtMs) };
 }

@@ -3,5 +3,5 @@ import type { PossibleOrphan } from "../store/possible-orphan.js";
 
 export function encodePossibleOrphan({ sinceMs, cid = "", kind, ...orphan }: PossibleOrphan): WirePossibleOrphan {
   const wireKind = OrphanKind[kind.toUpperCase() as Uppercase<typeof kind>];
-  return { ...orphan, kind: wireKind, cid, since: new Date(sinceMs) };
+  return { ...orphan, kind: wireKind, cid, orphanTime: new Date(sinceMs) };
 }

@@ -86,7 +86,7 @@ describe("the lifecycle of instances", () => {
   const cpiCalls = () => director.cpi.calls.map((call) => call.split(" ")[0]);
   const disk = async () => {
     const { disks } = await director.deployments.listPersistentDisks({ deployment: "web" });
-    return disks.find(({ orphanedAt }) => orphanedAt === undefined);
+    return disks.find(({ orphanTime }) => orphanTime === undefined);
   };
 
   it("deployed -> jobs start in BOSH's order once the disk is mounted; repeated -> no call", async () => {

@@ -50,7 +50,7 @@ describe("deploys that recreate VMs", () => {
   const disks = async () => {
     const all = { deployment: "web" };
     const listed = await director.deployments.listPersistentDisks(all);
-    return listed.disks.filter((disk) => disk.orphanedAt === undefined);
+    return listed.disks.filter((disk) => disk.orphanTime === undefined);
   };
   const calls = () => director.cpi.calls.map((call) => call.split(" ")[0]).filter((name) => name !== "info");
   const events = async (taskId: number): Promise<string[]> => {

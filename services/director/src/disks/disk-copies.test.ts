@@ -44,9 +44,9 @@ describe("a persistent disk of another type that only the agent can copy", () =>
   const deploy = async (type: string, instances = 1) =>
     (await director.deployments.deploy({ manifest: manifest(type, instances), wait: true })).task;
   const all = async () => (await director.deployments.listPersistentDisks({})).disks;
-  const present = async () => (await all()).filter(({ orphanedAt }) => orphanedAt === undefined);
+  const present = async () => (await all()).filter(({ orphanTime }) => orphanTime === undefined);
   const orphans = async () =>
-    (await all()).filter(({ orphanedAt }) => orphanedAt !== undefined).map((disk) => disk.diskCid);
+    (await all()).filter(({ orphanTime }) => orphanTime !== undefined).map((disk) => disk.diskCid);
   const agent = async () => {
     const { instances } = await director.deployments.listInstances({ deployment: "web" });
     return director.agent(instances[0]?.agentId ?? "");

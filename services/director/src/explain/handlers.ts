@@ -292,5 +292,13 @@ function isOfHost({ subject }: Cause, causes: readonly Cause[]): boolean {
 function registrySilent(subject: SubjectMessage, why: string): Cause {
   const message = `the disk-registry's causes are missing, because it cannot be asked: ${why}`;
   const cures = [{ what: "check that the disk-registry serves", command: "diskmesh status" }];
-  return { subject, reason: "REGISTRY_SILENT", message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] };
+  return {
+    subject,
+    reason: "REGISTRY_SILENT",
+    message,
+    startTime: undefined,
+    nextAttemptTime: undefined,
+    cures,
+    becauseOf: [],
+  };
 }

@@ -41,9 +41,9 @@ export async function getResurrection({
       }),
       silentVms: verdicts.map((verdict) => {
         const { deployment, group, instanceId, vmCid, agentId } = verdict.instance;
-        const silentSince = new Date(nowMs - silentMsOf(agentId));
+        const silenceStartTime = new Date(nowMs - silentMsOf(agentId));
         const heldBecause = verdict.do === "hold" ? verdict.because : "";
-        return { deployment, group, instanceId, vmCid, silentSince, heldBecause };
+        return { deployment, group, instanceId, vmCid, silenceStartTime, heldBecause };
       }),
     };
   });

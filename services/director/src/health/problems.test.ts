@@ -72,7 +72,7 @@ describe("a deployment that deviates from its records", () => {
   });
   const persistentDisk = async () => {
     const { disks } = await director.deployments.listPersistentDisks({ deployment: "web" });
-    const found = disks.find((disk) => disk.orphanedAt === undefined);
+    const found = disks.find((disk) => disk.orphanTime === undefined);
     if (found === undefined) throw new Error("there is no persistent disk");
     return found;
   };

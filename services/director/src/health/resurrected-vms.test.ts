@@ -36,7 +36,7 @@ describe("VMs that are gone", () => {
     for (const deployment of Object.keys(INSTANCES)) {
       const listed = await director.deployments.listInstances({ deployment, agentHealth: true });
       for (const { agentHealth } of listed.instances)
-        expect(agentHealth?.lastHeardAt?.getTime() ?? 0).to.be.at.least(sinceMs);
+        expect(agentHealth?.lastHeartbeatTime?.getTime() ?? 0).to.be.at.least(sinceMs);
     }
   };
   const silentVms = async () => (await resurrection.getResurrection({})).silentVms;

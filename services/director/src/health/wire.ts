@@ -15,7 +15,7 @@ export function encodeProblem(problem: Problem): WireProblem {
     diskCid,
     resolutions: resolutionsOf(problem).map((name) => ({ name, plan: planOf(name) })),
     defaultResolution: defaultResolution(problem),
-    foundAt: new Date(foundAtMs),
+    detectTime: new Date(foundAtMs),
     lastError: outcome,
   };
 }

@@ -33,7 +33,7 @@ export function encodeInstance(instance: Instance, shown: ShownHealth | undefine
 function encodeAgentHealth({ health, isResponsive }: ShownHealth): AgentHealth {
   return {
     jobState: isResponsive ? (health?.jobState ?? "") : UNRESPONSIVE,
-    lastHeardAt: health && new Date(health.heardAtMs),
+    lastHeartbeatTime: health && new Date(health.heardAtMs),
     vitals: { ...health?.vitals },
   };
 }

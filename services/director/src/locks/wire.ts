@@ -3,7 +3,7 @@ import type { ShownLock } from "./locks.js";
 
 export function encodeLock(lock: ShownLock): Lock {
   const { type, resource, taskId, deadlineAtMs, waitingTaskIds } = lock;
-  const deadline = new Date(deadlineAtMs);
+  const expireTime = new Date(deadlineAtMs);
   const wireType = LockType[type.toUpperCase() as Uppercase<typeof type>];
-  return { type: wireType, resource, taskId, deadline, waitingTaskIds: [...waitingTaskIds] };
+  return { type: wireType, resource, taskId, expireTime, waitingTaskIds: [...waitingTaskIds] };
 }

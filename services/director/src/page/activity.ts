@@ -106,7 +106,7 @@ export class Activity {
       writes: sum("writes"),
       writtenBytes: sum("writtenBytes"),
       uncountedDisks: sum("uncountedDisks"),
-      since: answers.map(({ since }) => since?.getTime()).join(" "),
+      since: answers.map(({ startTime }) => startTime?.getTime()).join(" "),
     };
   }
 }

@@ -8,8 +8,20 @@ const MAX_THINGS = 12;
 const LINKED = ["disk", "host", "task"];
 
 export function ofDirector(event: OwnEvent): EventEntry {
-  const { time, user, action, objectType, objectName, taskId, deployment, instance, context, error, answer, parentId } =
-    event;
+  const {
+    eventTime,
+    user,
+    action,
+    objectType,
+    objectName,
+    taskId,
+    deployment,
+    instance,
+    context,
+    error,
+    answer,
+    parentId,
+  } = event;
   const isLinked = LINKED.includes(objectType) && objectName !== "";
   const things = [
     ...(isLinked ? [{ kind: objectType, name: objectName }] : []),
@@ -18,7 +30,7 @@ export function ofDirector(event: OwnEvent): EventEntry {
   const where = [instance || deployment, context.disk_name && `disk ${context.disk_name}`].filter(Boolean).join(", ");
   return {
     id: `director ${event.eventId}`,
-    timeMs: time?.getTime() ?? 0,
+    timeMs: eventTime?.getTime() ?? 0,
     who: user,
     what: [action, objectType, isLinked || objectName === deployment ? "" : objectName].filter(Boolean).join(" "),
     things,
@@ -30,7 +42,7 @@ export function ofDirector(event: OwnEvent): EventEntry {
 /** `name` is the registry's display name. */
 export function ofRegistry(
   name: string,
-  { eventId, time, user, action, answer, message, more, ...about }: RegistryEvent,
+  { eventId, eventTime, user, action, answer, message, more, ...about }: RegistryEvent,
 ): EventEntry {
   const named = (kind: string, names: readonly string[]): ThingName[] => names.map((name) => ({ kind, name }));
   const things = [
@@ -42,7 +54,7 @@ export function ofRegistry(
   const isFine = answer === "" || answer === "OK" || answer === "S_OK";
   return {
     id: `${name} ${eventId}`,
-    timeMs: time?.getTime() ?? 0,
+    timeMs: eventTime?.getTime() ?? 0,
     who: user,
     what: action,
     things: things.slice(0, MAX_THINGS),

@@ -6,10 +6,10 @@ const [ONLINE_SINCE, CORDONED_AT, REMOVED_AT] = [new Date(1_000), new Date(2_000
 const host: Parameters<typeof Host.fromPartial>[0] = {
   hostId: "h",
   state: "HOST_STATE_ONLINE",
-  stateChangedAt: ONLINE_SINCE,
+  stateChangeTime: ONLINE_SINCE,
 };
-const cordoned = { by: "operator", saidAt: CORDONED_AT, reason: "new firmware" };
-const trouble = { sentence: "is to be removed", since: REMOVED_AT };
+const cordoned = { by: "operator", setTime: CORDONED_AT, reason: "new firmware" };
+const trouble = { sentence: "is to be removed", startTime: REMOVED_AT };
 
 describe("the row of a host", () => {
   for (const [what, change, expected] of [

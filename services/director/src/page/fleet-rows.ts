@@ -10,13 +10,13 @@ import {
 import type { DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
 
 export function hostRow(host: Host, devices: string): HostRow {
-  const { state, az, rack, assignment, stateChangedAt, removalRequested, cordoned, trouble } = host;
+  const { state, az, rack, assignment, stateChangeTime, removalRequested, cordoned, trouble } = host;
   const told = lower("HOST_STATE_", state) as HostRow["state"];
   const isSuspected = host.suspected && told !== "unavailable" && told !== "dead";
   // A removal that still waits is trouble, and a host that is out of operation has none. No trouble therefore means
   // that the removal is done.
   const removal = !removalRequested ? "" : trouble === undefined ? "done" : "wanted";
-  const stateSince = told === "online" && cordoned !== undefined ? cordoned.saidAt : stateChangedAt;
+  const stateSince = told === "online" && cordoned !== undefined ? cordoned.setTime : stateChangeTime;
   return {
     state: isSuspected ? "suspected" : told,
     removal,
@@ -56,7 +56,7 @@ const PUBLICATIONS: Readonly<Record<string, DiskRow["state"]>> = {
 };
 
 export function diskRow(disk: Disk): DiskRow {
-  const { publication, az, pool, sizeBytes, health, parts, createdAt, trouble } = disk;
+  const { publication, az, pool, sizeBytes, health, parts, createTime, trouble } = disk;
   return {
     state: PUBLICATIONS[publication?.state ?? ""] ?? "free",
     host: publication?.hostId ?? "",
@@ -65,13 +65,13 @@ export function diskRow(disk: Disk): DiskRow {
     sizeBytes,
     health: lower("HEALTH_", health),
     isMoving: parts.some(({ move }) => move !== undefined),
-    ...shown(trouble, createdAt),
+    ...shown(trouble, createTime),
   };
 }
 
 /** Returns the trouble with its start. Without trouble, `since` is the start of the present state. */
 function shown(trouble: Trouble | undefined, since: Date | undefined): ReturnType<typeof about> {
-  return trouble === undefined ? about("", since) : about(trouble.sentence, trouble.since);
+  return trouble === undefined ? about("", since) : about(trouble.sentence, trouble.startTime);
 }
 
 /** Returns the non-empty fields. */

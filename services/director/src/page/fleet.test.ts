@@ -91,7 +91,7 @@ describe("rows of a disk registry", () => {
         if (!isLed) throw new UnavailableError("nobody leads");
         return {};
       },
-      explain: () => ({ summary: "", causes: isExplained ? [{ message, since, cures }] : [] }),
+      explain: () => ({ summary: "", causes: isExplained ? [{ message, startTime: since, cures }] : [] }),
     });
     await read();
     const trouble = "shown is what it said last; nobody leads";
@@ -138,7 +138,7 @@ describe("rows of a disk registry", () => {
   });
 
   it("most hosts are silent -> their number, the start and the remedy, while all is live, until it is over", async () => {
-    let massSilence: MassSilence | undefined = { since: new Date(7_000), silentHosts: 6, hosts: 10 };
+    let massSilence: MassSilence | undefined = { startTime: new Date(7_000), silentHosts: 6, hosts: 10 };
     const { read, source } = followed({ read: () => ({ massSilence }) });
     await read();
     expect(source()).to.deep.equal({

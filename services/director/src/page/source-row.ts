@@ -65,15 +65,15 @@ export async function causeOfRegistry(
   }
 }
 
-function causeOf({ message, since, cures }: CauseMessage): SourceCause {
-  return { message, sinceMs: since?.getTime(), cures: cures.map(({ what, command }) => [what, command]) };
+function causeOf({ message, startTime, cures }: CauseMessage): SourceCause {
+  return { message, sinceMs: startTime?.getTime(), cures: cures.map(({ what, command }) => [what, command]) };
 }
 
-export function massSilenceCause({ since, silentHosts, hosts }: MassSilence): SourceCause {
+export function massSilenceCause({ startTime, silentHosts, hosts }: MassSilence): SourceCause {
   const message = `${silentHosts} of ${hosts} hosts are silent: none of them is marked UNAVAILABLE, and none gets new disks`;
   const cures: Cure[] = [
     ["check the network and the power", ""],
     ["mark the dead hosts", "diskmesh set-host-state dead HOST --reason WHY"],
   ];
-  return { message, sinceMs: since?.getTime(), cures };
+  return { message, sinceMs: startTime?.getTime(), cures };
 }

@@ -35,7 +35,7 @@ export async function listTroubles({ overview, tablet, clock }: Sources): Promis
   const objects = troubled.slice(0, MAX_LISTED).map(({ kind, name, trouble, sinceMs, hasEnded }) => ({
     subject: { kind: KINDS[kind], name },
     message: trouble,
-    since: sinceMs === undefined ? undefined : new Date(sinceMs),
+    startTime: sinceMs === undefined ? undefined : new Date(sinceMs),
     hasEnded,
   }));
   return { objects, more: troubled.length - objects.length };

@@ -11,6 +11,6 @@ export function encodeStemcell(stemcell: Stemcell, deployments: readonly string[
     cpi,
     stemcellCid,
     deployments: [...deployments],
-    createdAt: new Date(createdAtMs),
+    createTime: new Date(createdAtMs),
   };
 }

@@ -47,9 +47,9 @@ export function encodeTask(task: Task): WireTask {
     attempts,
     contextId,
     teams: [...teams],
-    createdAt: new Date(task.createdAtMs),
-    startedAt: task.startedAtMs === null ? undefined : new Date(task.startedAtMs),
-    endedAt: task.endedAtMs === null ? undefined : new Date(task.endedAtMs),
+    createTime: new Date(task.createdAtMs),
+    startTime: task.startedAtMs === null ? undefined : new Date(task.startedAtMs),
+    endTime: task.endedAtMs === null ? undefined : new Date(task.endedAtMs),
     error: errorOf(task),
   };
 }
@@ -77,5 +77,5 @@ export function encodeTaskEvent(event: TaskEvent, index: number): WireTaskEvent 
   const { timeMs, stage, tags, total, task, index: stageIndex, state, message, percent = 0 } = event;
   const wireState = StepState[state.toUpperCase() as Uppercase<typeof state>];
   const step = { stage, task, state: wireState, message, tags: [...tags], total, stageIndex, percent };
-  return { index, time: new Date(timeMs), ...step };
+  return { index, eventTime: new Date(timeMs), ...step };
 }

@@ -70,7 +70,7 @@ export async function getNode(
   const { holder, error } = await stateOfNode(context, parseHostId(nodeId, "node_id"), signal);
   return {
     nodeId,
-    holder: holder && { taskId: holder.taskId, what: holder.what, since: holder.since },
+    holder: holder && { taskId: holder.taskId, what: holder.what, acquireTime: holder.since },
     lastError: error?.text ?? "",
   };
 }

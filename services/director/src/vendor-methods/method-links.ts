@@ -44,7 +44,7 @@ export async function createMethodLink(
   return {
     path: `${METHOD_LINK_PATH}?link=${signed}`,
     httpsPort: config.http.listen.port,
-    expiresAt: new Date(link.endsAtMs),
+    expireTime: new Date(link.endsAtMs),
   };
 }
 

@@ -50,7 +50,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
    */
   async function stopAgents(deployment: string, agentIds: readonly string[]): Promise<void> {
     await eventually(async () => {
-      for (const health of await healthOf(deployment)) expect(health?.lastHeardAt).not.to.equal(undefined);
+      for (const health of await healthOf(deployment)) expect(health?.lastHeartbeatTime).not.to.equal(undefined);
     });
     await Promise.all(agentIds.map((agentId) => director.agent(agentId).stop()));
   }
@@ -72,7 +72,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
     );
     await eventually(async () => {
       for (const health of await healthOf("api"))
-        expect(Date.now() - (health?.lastHeardAt?.getTime() ?? Date.now())).to.be.above(DEAD_AFTER_MS);
+        expect(Date.now() - (health?.lastHeartbeatTime?.getTime() ?? Date.now())).to.be.above(DEAD_AFTER_MS);
     });
     // Both VMs are due at the same moment, and one task recreates them.
     await switchTo(true);

@@ -177,7 +177,7 @@ describe("disk-registry and the numbers that agents remember", () => {
       tabletId,
       incarnation: "restored-elsewhere",
       hostId: "h1",
-      adoptedAt: undefined,
+      adoptTime: undefined,
     });
 
     await operator.adoptFleet({ tabletId, incarnation: "restored-elsewhere", sessionNumber: 0 });

@@ -51,7 +51,7 @@ function eventMessage({
 }: RegistryEvent): Event {
   return {
     ...event,
-    time: new Date(atMs),
+    eventTime: new Date(atMs),
     hostIds: [...hostIds],
     deviceIds: [...deviceIds],
     diskIds: [...diskIds],

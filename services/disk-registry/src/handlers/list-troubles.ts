@@ -31,7 +31,7 @@ export async function listTroubles({
   const objects = causes.slice(0, MAX_LISTED).map(({ subject: { kind, name }, message, sinceMs }) => ({
     subject: { kind: SubjectKind[kind], name },
     message,
-    since: sinceMs === undefined ? undefined : new Date(sinceMs),
+    startTime: sinceMs === undefined ? undefined : new Date(sinceMs),
     hasEnded: false,
   }));
   return { objects, more: causes.length - objects.length };

@@ -41,7 +41,7 @@ function moveMessage(move: Move, message: string, copy: MoveProgress["copy"]): P
   const { reason, requestedAtMs, toHostId, attempts, lastError } = move;
   return {
     reason: MoveReason[reason],
-    requestedAt: new Date(requestedAtMs),
+    requestTime: new Date(requestedAtMs),
     toHostId: toHostId ?? "",
     attempts,
     lastError,

@@ -91,13 +91,13 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
     stateMessage: host.stateMessage,
     bootId: host.bootId,
     removalRequested: host.removalRequested,
-    lastHeartbeatAt: dateIf(times.lastHeardAtMs),
+    lastHeartbeatTime: dateIf(times.lastHeardAtMs),
     assignment:
-      assignment === undefined ? undefined : { vmCid: assignment.vmCid, assignedAt: dateOf(assignment.assignedAtMs) },
-    createdAt: dateOf(host.createdAtMs),
-    stateChangedAt: dateOf(host.stateChangedAtMs),
-    probationEndsAt: dateIf(host.probationEndsAtMs),
-    removalTimesOutAt: dateIf(times.removalTimesOutAtMs),
+      assignment === undefined ? undefined : { vmCid: assignment.vmCid, assignTime: dateOf(assignment.assignedAtMs) },
+    createTime: dateOf(host.createdAtMs),
+    stateChangeTime: dateOf(host.stateChangedAtMs),
+    probationEndTime: dateIf(host.probationEndsAtMs),
+    removalTimeoutTime: dateIf(times.removalTimesOutAtMs),
     saidDead: host.saidDead && wordMessage(host.saidDead),
     cordoned: host.cordoned && wordMessage(host.cordoned),
     suspected: times.isSuspected,
@@ -108,11 +108,11 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
 }
 
 function troubleMessage(cause: Cause | undefined): TroubleMessage | undefined {
-  return cause && { code: cause.reason, sentence: cause.message, since: dateIf(cause.sinceMs) };
+  return cause && { code: cause.reason, sentence: cause.message, startTime: dateIf(cause.sinceMs) };
 }
 
 function wordMessage({ by, atMs, reason }: OperatorsWord): OperatorsWordMessage {
-  return { by, saidAt: dateOf(atMs), reason };
+  return { by, setTime: dateOf(atMs), reason };
 }
 
 export function deviceMessage(device: Device, leader: Leader, progress: DeviceProgress): DeviceMessage {
@@ -135,21 +135,21 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     lastError: device.lastError,
     dirty: isDirty(device),
     removalRequested: device.removalRequested,
-    removalRequestedAt: dateIf(device.removalRequestedAtMs),
+    removalRequestTime: dateIf(device.removalRequestedAtMs),
     keepData: device.keepData ?? false,
     heldByUnknownDisk: device.unknownSession !== undefined,
     unknownSession: device.unknownSession && { ...device.unknownSession },
     detachConfirmed: device.detachConfirmed,
     diskId: diskOn(device),
-    stateChangedAt: dateOf(device.stateChangedAtMs),
-    nextAttemptAt: dateIf(progress.nextAttemptAtMs),
-    removalTimesOutAt: dateIf(progress.removalTimesOutAtMs),
+    stateChangeTime: dateOf(device.stateChangedAtMs),
+    nextAttemptTime: dateIf(progress.nextAttemptAtMs),
+    removalTimeoutTime: dateIf(progress.removalTimesOutAtMs),
     eraseSessionNumber: eraseSessionOf(device),
     erasedBytes: progress.erasedBytes,
     fileIdentity: device.fileIdentity ?? "",
     replacement: device.replacement && identityMessage(device.replacement),
     identifiedBy: IdentifiedBy[identifiedBy(device) ?? "UNSPECIFIED"],
-    hardwareError: hardwareError && { message: hardwareError.message, heardAt: dateOf(hardwareError.atMs) },
+    hardwareError: hardwareError && { message: hardwareError.message, reportTime: dateOf(hardwareError.atMs) },
     saidHealth: Health[said?.health ?? "UNSPECIFIED"],
     saidHealthBy: said && wordMessage(said),
     pending: pendingMessage(device.deviceId, device.pending ?? progress.pending),
@@ -163,7 +163,7 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
 function pendingMessage(deviceId: string, pending: Pending | undefined): PendingMessage | undefined {
   if (pending === undefined) return undefined;
   const { message, sinceMs, inFlightOperations } = pending;
-  return { deviceId, message, since: dateOf(sinceMs), inFlightOperations };
+  return { deviceId, message, startTime: dateOf(sinceMs), inFlightOperations };
 }
 
 function identityMessage(identity: DeviceIdentity): DeviceIdentityMessage {
@@ -193,7 +193,7 @@ export function diskMessage(
     labelsEtag: labelsEtag(disk.labels),
     health: Health[health],
     healthMessage: message,
-    createdAt: dateOf(disk.createdAtMs),
+    createTime: dateOf(disk.createdAtMs),
     fence: disk.fence && fenceMessage(disk.fence),
     trouble: troubleMessage(now.trouble),
     io: now.io,
@@ -222,7 +222,7 @@ function publicationMessage(tables: RegistryTables, publication: Publication): P
 }
 
 function fenceMessage({ hostId, by, atMs, reason }: Fence): FenceMessage {
-  return { hostId, by, fencedAt: dateOf(atMs), reason };
+  return { hostId, by, fenceTime: dateOf(atMs), reason };
 }
 
 /**
@@ -280,18 +280,18 @@ export function stampedDeviceMessage(device: StampedDevice): StampedDeviceMessag
 }
 
 export function otherFleetMessage({ adoptedAtMs, heardAtMs, ...other }: OtherFleet): OtherFleetMessage {
-  return { ...other, heardAt: dateOf(heardAtMs), adoptedAt: dateIf(adoptedAtMs) };
+  return { ...other, reportTime: dateOf(heardAtMs), adoptTime: dateIf(adoptedAtMs) };
 }
 
 export function massSilenceMessage({ sinceMs, ...counts }: ToldMassSilence): MassSilenceMessage {
-  return { ...counts, since: dateIf(sinceMs) };
+  return { ...counts, startTime: dateIf(sinceMs) };
 }
 
 export function refusedNumbersMessage([hostId, { heardAtMs, ...numbers }]: readonly [
   HostId,
   Refused,
 ]): RefusedNumbersMessage {
-  return { hostId, ...numbers, heardAt: dateOf(heardAtMs) };
+  return { hostId, ...numbers, reportTime: dateOf(heardAtMs) };
 }
 
 /** Returns the stamp of requests other than attach and detach orders. */

@@ -9,7 +9,7 @@ const COLUMNS: Columns<AgentCertificate> = {
   group: ({ group }) => group,
   vm: ({ vmCid }) => vmCid,
   certificate: ({ state }) => state.replace("AGENT_CERTIFICATE_STATE_", ""),
-  ends: ({ endsAt }) => timeText(endsAt),
+  ends: ({ expireTime }) => timeText(expireTime),
   // `|| 0` turns -0 into 0.
   "days left": ({ daysLeft }) => (Math.round(daysLeft * 10) / 10 || 0).toFixed(1),
 };

@@ -6,7 +6,7 @@ const COLUMNS: Columns<Config> = {
   id: ({ configId }) => configId,
   type: ({ type }) => type,
   name: ({ name }) => name,
-  created: ({ createdAt }) => timeText(createdAt),
+  created: ({ createTime }) => timeText(createTime),
 };
 
 export const configs: Action = {

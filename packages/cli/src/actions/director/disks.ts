@@ -25,7 +25,7 @@ const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
 
 const WIDE: Columns<Disk> = {
   moves: moveProgress,
-  created: ({ createdAt }) => timeText(createdAt),
+  created: ({ createTime }) => timeText(createTime),
   "block size": ({ blockSizeBytes }) => blockSizeBytes,
   session: ({ publication }) => publication?.sessionNumber ?? "",
   "i/o": ioText,

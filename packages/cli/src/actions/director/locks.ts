@@ -6,7 +6,7 @@ const COLUMNS: Columns<Lock> = {
   type: ({ type }) => type,
   resource: ({ resource }) => resource,
   task: ({ taskId }) => taskId,
-  until: ({ deadline }) => timeText(deadline),
+  until: ({ expireTime }) => timeText(expireTime),
   waiting: ({ waitingTaskIds }) => waitingTaskIds.join(" "),
 };
 

@@ -9,7 +9,7 @@ const COLUMNS: Columns<PossibleOrphan> = {
   "made for": ({ madeFor }) => madeFor,
   deployment: ({ deployment }) => deployment,
   cpi: ({ cpi }) => cpi,
-  since: ({ since }) => timeText(since),
+  since: ({ orphanTime }) => timeText(orphanTime),
   reason: ({ reason }) => reason,
   command: cureOf,
 };

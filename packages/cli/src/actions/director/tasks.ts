@@ -6,8 +6,8 @@ import { type Action, textOption } from "../action.js";
 const COLUMNS: Columns<Task> = {
   task: ({ taskId }) => taskId,
   state: ({ state }) => short(state),
-  started: ({ startedAt, createdAt }) => timeText(startedAt ?? createdAt),
-  ended: ({ endedAt }) => timeText(endedAt),
+  started: ({ startTime, createTime }) => timeText(startTime ?? createTime),
+  ended: ({ endTime }) => timeText(endTime),
   user: ({ user }) => user,
   deployment: ({ deployment }) => deployment,
   description: ({ description }) => description,

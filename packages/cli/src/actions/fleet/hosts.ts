@@ -11,13 +11,13 @@ const COLUMNS: Columns<Host> = {
   az: ({ az }) => az,
   rack: ({ rack }) => rack,
   vm: ({ assignment }) => assignment?.vmCid ?? "",
-  heard: ({ lastHeartbeatAt }) => timeText(lastHeartbeatAt),
+  heard: ({ lastHeartbeatTime }) => timeText(lastHeartbeatTime),
   trouble: ({ trouble }) => troubleText(trouble),
 };
 
 const WIDE: Columns<Host> = {
   address: ({ address }) => address,
-  "state since": ({ stateChangedAt }) => timeText(stateChangedAt),
+  "state since": ({ stateChangeTime }) => timeText(stateChangeTime),
   boot: ({ bootId }) => bootId,
 };
 

@@ -12,7 +12,7 @@ const COLUMNS: Columns<JoinToken> = {
   state: ({ state }) => state.replace("JOIN_TOKEN_STATE_", ""),
   hosts: ({ hosts }) => hosts,
   uses: ({ uses, usesLeft }) => `${uses - usesLeft}/${uses}`,
-  ends: ({ endsAt }) => timeText(endsAt),
+  ends: ({ expireTime }) => timeText(expireTime),
   by: ({ createdBy }) => createdBy,
   awaited: ({ awaitedHostIds }) => awaitedHostIds.join(" "),
 };

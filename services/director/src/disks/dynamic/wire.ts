@@ -23,7 +23,7 @@ export function encodeDisk(disk: Disk, incarnation: string): DynamicDisk {
     readOnly: disk.readOnly ?? false,
     limits: disk.limits && { ...disk.limits },
     firstAttachment: isFirstAttachment(disk, incarnation),
-    createdAt: disk.createdAtMs === undefined ? undefined : new Date(disk.createdAtMs),
+    createTime: disk.createdAtMs === undefined ? undefined : new Date(disk.createdAtMs),
     neverAttached: wasNeverAttached(disk, incarnation),
   };
 }

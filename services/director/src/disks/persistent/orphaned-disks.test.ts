@@ -43,7 +43,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
   };
   const orphans = async () => (await director.deployments.listPersistentDisks({ orphaned: true })).disks;
   const present = async () =>
-    (await director.deployments.listPersistentDisks({})).disks.filter(({ orphanedAt }) => orphanedAt === undefined);
+    (await director.deployments.listPersistentDisks({})).disks.filter(({ orphanTime }) => orphanTime === undefined);
   const possible = async () => (await director.deployments.listPossibleOrphans({})).possibleOrphans;
   const done = (result: string) => ({ state: TaskState.DONE, result });
   const selection = { deployment: "web", group: "db", instance: "0" };
@@ -58,7 +58,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       await deploy(WITH_DISK);
       await deploy(WITHOUT_DISK);
       const [orphan] = await orphans();
-      expect(orphan?.orphanedAt?.getTime()).to.be.closeTo(Date.now(), 60_000);
+      expect(orphan?.orphanTime?.getTime()).to.be.closeTo(Date.now(), 60_000);
       const instanceId = await deploy(WITH_DISK);
       const [second] = await present();
       const refused = await attach(orphan?.diskCid ?? "", instanceId);
@@ -339,7 +339,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       for (const { snapshotCid } of taken) expect(task?.result).to.contain(snapshotCid);
       expect(taken.map(({ diskCid }) => diskCid)).to.have.members((await present()).map(({ diskCid }) => diskCid));
       const [first] = taken;
-      expect(first?.createdAt?.getTime()).to.be.closeTo(Date.now(), 60_000);
+      expect(first?.createTime?.getTime()).to.be.closeTo(Date.now(), 60_000);
       expect(director.cpi.snapshots.get(first?.snapshotCid ?? "")?.metadata).to.include({
         deployment: "web",
         job: "db",

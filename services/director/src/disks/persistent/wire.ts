@@ -20,12 +20,12 @@ export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {
     sizeBytes: sizeBytesOf(disk),
     cpi,
     diskHint: hint ?? undefined,
-    orphanedAt: orphanedAtMs === null ? undefined : new Date(orphanedAtMs),
+    orphanTime: orphanedAtMs === null ? undefined : new Date(orphanedAtMs),
     state: PersistentDiskState[state.toUpperCase() as Uppercase<typeof state>],
   };
 }
 
 export function encodeSnapshot(snapshot: Snapshot): WireSnapshot {
   const { snapshotCid, deployment, group, instanceId, index, diskCid, cpi, createdAtMs } = snapshot;
-  return { snapshotCid, deployment, group, instanceId, index, diskCid, cpi, createdAt: new Date(createdAtMs) };
+  return { snapshotCid, deployment, group, instanceId, index, diskCid, cpi, createTime: new Date(createdAtMs) };
 }

@@ -137,7 +137,9 @@ function legacyRoutes(path: string, type: string): Route[] {
           throw error;
         });
         const found = config.config === undefined ? [] : [config.config];
-        return json(found.map(({ content, createdAt }) => ({ properties: content, created_at: timeText(createdAt) })));
+        return json(
+          found.map(({ content, createTime }) => ({ properties: content, created_at: timeText(createTime) })),
+        );
       },
     },
   ];
@@ -187,8 +189,8 @@ async function whole({ context, may }: HttpCall, config: Config): Promise<Config
 
 type ConfigObject = ReturnType<typeof configObject>;
 
-function configObject({ content, configId, type, name, createdAt }: Config, current: boolean) {
-  return { content, id: String(configId), type, name, team: null, created_at: timeText(createdAt), current };
+function configObject({ content, configId, type, name, createTime }: Config, current: boolean) {
+  return { content, id: String(configId), type, name, team: null, created_at: timeText(createTime), current };
 }
 
 function shown(http: HttpCall, config: ConfigObject): ConfigObject {

@@ -79,11 +79,11 @@ function filtersOf({ query }: HttpCall) {
 
 /** Returns the event without empty fields, as in BOSH. */
 function eventObject(event: Event): object {
-  const { eventId, parentId, time, taskId, context } = event;
+  const { eventId, parentId, eventTime, taskId, context } = event;
   const fields = {
     id: String(eventId),
     parent_id: parentId === 0 ? "" : String(parentId),
-    timestamp: Math.floor((time?.getTime() ?? 0) / 1_000),
+    timestamp: Math.floor((eventTime?.getTime() ?? 0) / 1_000),
     user: event.user,
     action: event.action,
     object_type: event.objectType,

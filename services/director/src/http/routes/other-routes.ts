@@ -31,10 +31,10 @@ export const otherRoutes: readonly Route[] = [
     serve: async ({ context }) => {
       const { locks } = await listLocks(context);
       return jsonList(
-        partsOf(locks, ({ type, resource, deadline, taskId }) => ({
+        partsOf(locks, ({ type, resource, expireTime, taskId }) => ({
           type: type.replace("LOCK_TYPE_", "").toLowerCase(),
           resource: [resource],
-          timeout: ((deadline?.getTime() ?? 0) / 1_000).toFixed(6),
+          timeout: ((expireTime?.getTime() ?? 0) / 1_000).toFixed(6),
           task_id: String(taskId),
         })),
       );

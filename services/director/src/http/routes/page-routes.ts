@@ -134,14 +134,14 @@ async function whyOf(http: HttpCall): Promise<WhyAnswer> {
   const answer = await explain(context, { subject: { kind: SubjectKind[kind], name } }, call);
   return {
     summary: answer.summary,
-    causes: answer.causes.map(({ subject: about, reason, message, since, nextTryAt, cures }) => ({
+    causes: answer.causes.map(({ subject: about, reason, message, startTime, nextAttemptTime, cures }) => ({
       kind: about?.kind === SubjectKind.SERVICE ? "source" : lower("SUBJECT_KIND_", about?.kind ?? ""),
       name: about?.name ?? "",
       reason,
       message,
       cures: cures.map(({ what, command }) => ({ what, command })),
-      ...(since !== undefined && { sinceMs: since.getTime() }),
-      ...(nextTryAt !== undefined && { nextTryAtMs: nextTryAt.getTime() }),
+      ...(startTime !== undefined && { sinceMs: startTime.getTime() }),
+      ...(nextAttemptTime !== undefined && { nextTryAtMs: nextAttemptTime.getTime() }),
     })),
   };
 }

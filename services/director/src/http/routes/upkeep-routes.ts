@@ -68,12 +68,12 @@ export const upkeepRoutes: readonly Route[] = [
       const pages = pagesOf(
         (page) => listSnapshots(context, { ...page, deployment }),
         ({ snapshots }) =>
-          snapshots.map(({ group, index, instanceId, snapshotCid, createdAt }) => ({
+          snapshots.map(({ group, index, instanceId, snapshotCid, createTime }) => ({
             job: group,
             index,
             uuid: instanceId,
             snapshot_cid: snapshotCid,
-            created_at: timeText(createdAt),
+            created_at: timeText(createTime),
             clean: false,
           })),
       );

@@ -107,9 +107,9 @@ function tokenMessage(token: JoinToken, awaitedHostIds: string[], nowMs: number)
     hosts,
     uses,
     usesLeft,
-    endsAt: new Date(token.endsAtMs),
+    expireTime: new Date(token.endsAtMs),
     createdBy,
-    createdAt: new Date(token.createdAtMs),
+    createTime: new Date(token.createdAtMs),
     state: STATES[tokenState(token, nowMs)],
     awaitedHostIds,
   };

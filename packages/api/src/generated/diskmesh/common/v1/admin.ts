@@ -162,11 +162,11 @@ export interface Cause {
   /** The cause as a sentence. */
   message: string;
   /** Time when the cause began. Absent when unknown. */
-  since:
+  startTime:
     | Date
     | undefined;
   /** Time of the service's next automatic attempt. Absent when none is planned. */
-  nextTryAt:
+  nextAttemptTime:
     | Date
     | undefined;
   /** Remedies, the least invasive first. Empty when the cause ends on its own. */
@@ -199,7 +199,7 @@ export interface TroubledObject {
   /** The first cause that needs somebody's action, as a sentence. */
   message: string;
   /** Time when the trouble began. Absent when unknown. */
-  since:
+  startTime:
     | Date
     | undefined;
   /** True for a failed task: nothing waits for it. */
@@ -508,8 +508,8 @@ function createBaseCause(): Cause {
     subject: undefined,
     reason: "",
     message: "",
-    since: undefined,
-    nextTryAt: undefined,
+    startTime: undefined,
+    nextAttemptTime: undefined,
     cures: [],
     becauseOf: [],
   };
@@ -526,11 +526,11 @@ export const Cause: MessageFns<Cause> = {
     if (message.message !== "") {
       writer.uint32(26).string(message.message);
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(34).fork()).join();
+    if (message.startTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.startTime), writer.uint32(34).fork()).join();
     }
-    if (message.nextTryAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.nextTryAt), writer.uint32(42).fork()).join();
+    if (message.nextAttemptTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.nextAttemptTime), writer.uint32(42).fork()).join();
     }
     for (const v of message.cures) {
       Cure.encode(v!, writer.uint32(50).fork()).join();
@@ -583,7 +583,7 @@ export const Cause: MessageFns<Cause> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.startTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 5: {
@@ -591,7 +591,7 @@ export const Cause: MessageFns<Cause> = {
               break;
             }
 
-            message.nextTryAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.nextAttemptTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 6: {
@@ -632,8 +632,8 @@ export const Cause: MessageFns<Cause> = {
       : undefined;
     message.reason = object.reason ?? "";
     message.message = object.message ?? "";
-    message.since = object.since ?? undefined;
-    message.nextTryAt = object.nextTryAt ?? undefined;
+    message.startTime = object.startTime ?? undefined;
+    message.nextAttemptTime = object.nextAttemptTime ?? undefined;
     message.cures = object.cures?.map((e) => Cure.fromPartial(e)) || [];
     message.becauseOf = object.becauseOf?.map((e) => Subject.fromPartial(e)) || [];
     return message;
@@ -751,7 +751,7 @@ export const ListTroublesRequest: MessageFns<ListTroublesRequest> = {
 };
 
 function createBaseTroubledObject(): TroubledObject {
-  return { subject: undefined, message: "", since: undefined, hasEnded: false };
+  return { subject: undefined, message: "", startTime: undefined, hasEnded: false };
 }
 
 export const TroubledObject: MessageFns<TroubledObject> = {
@@ -762,8 +762,8 @@ export const TroubledObject: MessageFns<TroubledObject> = {
     if (message.message !== "") {
       writer.uint32(18).string(message.message);
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(26).fork()).join();
+    if (message.startTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.startTime), writer.uint32(26).fork()).join();
     }
     if (message.hasEnded !== false) {
       writer.uint32(32).bool(message.hasEnded);
@@ -805,7 +805,7 @@ export const TroubledObject: MessageFns<TroubledObject> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.startTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 4: {
@@ -837,7 +837,7 @@ export const TroubledObject: MessageFns<TroubledObject> = {
       ? Subject.fromPartial(object.subject)
       : undefined;
     message.message = object.message ?? "";
-    message.since = object.since ?? undefined;
+    message.startTime = object.startTime ?? undefined;
     message.hasEnded = object.hasEnded ?? false;
     return message;
   },

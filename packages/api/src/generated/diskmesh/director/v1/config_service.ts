@@ -71,7 +71,7 @@ export interface Config {
   /** YAML in BOSH's format. */
   content: string;
   /** Time when the version was stored. */
-  createdAt: Date | undefined;
+  createTime: Date | undefined;
 }
 
 /** The config to store. */
@@ -188,7 +188,7 @@ export interface DiffConfigResponse {
 }
 
 function createBaseConfig(): Config {
-  return { configId: 0, type: "", name: "", content: "", createdAt: undefined };
+  return { configId: 0, type: "", name: "", content: "", createTime: undefined };
 }
 
 export const Config: MessageFns<Config> = {
@@ -205,8 +205,8 @@ export const Config: MessageFns<Config> = {
     if (message.content !== "") {
       writer.uint32(34).string(message.content);
     }
-    if (message.createdAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(42).fork()).join();
+    if (message.createTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.createTime), writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -261,7 +261,7 @@ export const Config: MessageFns<Config> = {
               break;
             }
 
-            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.createTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -285,7 +285,7 @@ export const Config: MessageFns<Config> = {
     message.type = object.type ?? "";
     message.name = object.name ?? "";
     message.content = object.content ?? "";
-    message.createdAt = object.createdAt ?? undefined;
+    message.createTime = object.createTime ?? undefined;
     return message;
   },
 };

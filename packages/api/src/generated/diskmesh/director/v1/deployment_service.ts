@@ -429,7 +429,7 @@ export interface AgentHealth {
    */
   jobState: string;
   /** Time of the last heartbeat. Absent: none received. After a change of leader, the time may lag by a few minutes. */
-  lastHeardAt:
+  lastHeartbeatTime:
     | Date
     | undefined;
   /** Load, memory, disks and uptime of the VM, as reported by the agent. */
@@ -464,7 +464,7 @@ export interface PersistentDisk {
     | any
     | undefined;
   /** Time when the disk became orphaned. Absent while the disk belongs to an instance. */
-  orphanedAt:
+  orphanTime:
     | Date
     | undefined;
   /** State of the disk. */
@@ -654,7 +654,7 @@ export interface PossibleOrphan {
   /** Response of the CPI call, or the reason why there was none. */
   reason: string;
   /** Time when the create call ended without a known result, or when the object was left behind. */
-  since:
+  orphanTime:
     | Date
     | undefined;
   /** The CPI's ID of an object that was left behind by `force`. Empty: unknown. */
@@ -1063,7 +1063,7 @@ export const Instance: MessageFns<Instance> = {
 };
 
 function createBaseAgentHealth(): AgentHealth {
-  return { jobState: "", lastHeardAt: undefined, vitals: undefined };
+  return { jobState: "", lastHeartbeatTime: undefined, vitals: undefined };
 }
 
 export const AgentHealth: MessageFns<AgentHealth> = {
@@ -1071,8 +1071,8 @@ export const AgentHealth: MessageFns<AgentHealth> = {
     if (message.jobState !== "") {
       writer.uint32(10).string(message.jobState);
     }
-    if (message.lastHeardAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.lastHeardAt), writer.uint32(18).fork()).join();
+    if (message.lastHeartbeatTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastHeartbeatTime), writer.uint32(18).fork()).join();
     }
     if (message.vitals !== undefined) {
       Struct.encode(Struct.wrap(message.vitals), writer.uint32(26).fork()).join();
@@ -1106,7 +1106,7 @@ export const AgentHealth: MessageFns<AgentHealth> = {
               break;
             }
 
-            message.lastHeardAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.lastHeartbeatTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 3: {
@@ -1135,7 +1135,7 @@ export const AgentHealth: MessageFns<AgentHealth> = {
   fromPartial(object: DeepPartial<AgentHealth>): AgentHealth {
     const message = createBaseAgentHealth();
     message.jobState = object.jobState ?? "";
-    message.lastHeardAt = object.lastHeardAt ?? undefined;
+    message.lastHeartbeatTime = object.lastHeartbeatTime ?? undefined;
     message.vitals = object.vitals ?? undefined;
     return message;
   },
@@ -1153,7 +1153,7 @@ function createBasePersistentDisk(): PersistentDisk {
     sizeBytes: 0,
     cpi: "",
     diskHint: undefined,
-    orphanedAt: undefined,
+    orphanTime: undefined,
     state: PersistentDiskState.UNSPECIFIED,
   };
 }
@@ -1190,8 +1190,8 @@ export const PersistentDisk: MessageFns<PersistentDisk> = {
     if (message.diskHint !== undefined) {
       Value.encode(Value.wrap(message.diskHint), writer.uint32(82).fork()).join();
     }
-    if (message.orphanedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.orphanedAt), writer.uint32(90).fork()).join();
+    if (message.orphanTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.orphanTime), writer.uint32(90).fork()).join();
     }
     if (message.state !== PersistentDiskState.UNSPECIFIED) {
       writer.uint32(96).int32(persistentDiskStateToNumber(message.state));
@@ -1297,7 +1297,7 @@ export const PersistentDisk: MessageFns<PersistentDisk> = {
               break;
             }
 
-            message.orphanedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.orphanTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 12: {
@@ -1335,7 +1335,7 @@ export const PersistentDisk: MessageFns<PersistentDisk> = {
     message.sizeBytes = object.sizeBytes ?? 0;
     message.cpi = object.cpi ?? "";
     message.diskHint = object.diskHint === undefined ? undefined : object.diskHint;
-    message.orphanedAt = object.orphanedAt ?? undefined;
+    message.orphanTime = object.orphanTime ?? undefined;
     message.state = object.state ?? PersistentDiskState.UNSPECIFIED;
     return message;
   },
@@ -2437,7 +2437,7 @@ function createBasePossibleOrphan(): PossibleOrphan {
     madeFor: "",
     taskId: 0,
     reason: "",
-    since: undefined,
+    orphanTime: undefined,
     cid: "",
   };
 }
@@ -2468,8 +2468,8 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
     if (message.reason !== "") {
       writer.uint32(66).string(message.reason);
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(74).fork()).join();
+    if (message.orphanTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.orphanTime), writer.uint32(74).fork()).join();
     }
     if (message.cid !== "") {
       writer.uint32(82).string(message.cid);
@@ -2559,7 +2559,7 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.orphanTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 10: {
@@ -2595,7 +2595,7 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
     message.madeFor = object.madeFor ?? "";
     message.taskId = object.taskId ?? 0;
     message.reason = object.reason ?? "";
-    message.since = object.since ?? undefined;
+    message.orphanTime = object.orphanTime ?? undefined;
     message.cid = object.cid ?? "";
     return message;
   },

@@ -72,7 +72,7 @@ export interface DynamicDisk {
    */
   firstAttachment: boolean;
   /** Time of the first request for the disk. Absent: 0.1.0 created it. */
-  createdAt:
+  createTime:
     | Date
     | undefined;
   /** True: the disk certainly was never attached. False: it was, or that is not known, as for disks that 0.1.0 created. */
@@ -393,7 +393,7 @@ export interface OwedRemoval {
   /** The CPI's ID of the agent's VM. */
   vmCid: string;
   /** Time when the disk was detached. */
-  since: Date | undefined;
+  detachTime: Date | undefined;
 }
 
 /** Page of the list. */
@@ -432,7 +432,7 @@ function createBaseDynamicDisk(): DynamicDisk {
     readOnly: false,
     limits: undefined,
     firstAttachment: false,
-    createdAt: undefined,
+    createTime: undefined,
     neverAttached: false,
     hostId: "",
     path: "",
@@ -487,8 +487,8 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     if (message.firstAttachment !== false) {
       writer.uint32(120).bool(message.firstAttachment);
     }
-    if (message.createdAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(130).fork()).join();
+    if (message.createTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.createTime), writer.uint32(130).fork()).join();
     }
     if (message.neverAttached !== false) {
       writer.uint32(136).bool(message.neverAttached);
@@ -643,7 +643,7 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
               break;
             }
 
-            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.createTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 17: {
@@ -712,7 +712,7 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
       ? DiskLimits.fromPartial(object.limits)
       : undefined;
     message.firstAttachment = object.firstAttachment ?? false;
-    message.createdAt = object.createdAt ?? undefined;
+    message.createTime = object.createTime ?? undefined;
     message.neverAttached = object.neverAttached ?? false;
     message.hostId = object.hostId ?? "";
     message.path = object.path ?? "";
@@ -2486,7 +2486,7 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
 };
 
 function createBaseOwedRemoval(): OwedRemoval {
-  return { agentId: "", attachmentId: "", diskName: "", diskCid: "", instanceId: "", vmCid: "", since: undefined };
+  return { agentId: "", attachmentId: "", diskName: "", diskCid: "", instanceId: "", vmCid: "", detachTime: undefined };
 }
 
 export const OwedRemoval: MessageFns<OwedRemoval> = {
@@ -2509,8 +2509,8 @@ export const OwedRemoval: MessageFns<OwedRemoval> = {
     if (message.vmCid !== "") {
       writer.uint32(50).string(message.vmCid);
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(58).fork()).join();
+    if (message.detachTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.detachTime), writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -2581,7 +2581,7 @@ export const OwedRemoval: MessageFns<OwedRemoval> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.detachTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -2607,7 +2607,7 @@ export const OwedRemoval: MessageFns<OwedRemoval> = {
     message.diskCid = object.diskCid ?? "";
     message.instanceId = object.instanceId ?? "";
     message.vmCid = object.vmCid ?? "";
-    message.since = object.since ?? undefined;
+    message.detachTime = object.detachTime ?? undefined;
     return message;
   },
 };

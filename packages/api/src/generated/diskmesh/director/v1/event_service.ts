@@ -18,7 +18,7 @@ export interface Event {
    */
   parentId: number;
   /** Time of the event. */
-  time:
+  eventTime:
     | Date
     | undefined;
   /** Caller, in the format of Task.user. */
@@ -116,7 +116,7 @@ function createBaseEvent(): Event {
   return {
     eventId: 0,
     parentId: 0,
-    time: undefined,
+    eventTime: undefined,
     user: "",
     action: "",
     objectType: "",
@@ -141,8 +141,8 @@ export const Event: MessageFns<Event> = {
     if (message.parentId !== 0) {
       writer.uint32(16).int64(message.parentId);
     }
-    if (message.time !== undefined) {
-      Timestamp.encode(toTimestamp(message.time), writer.uint32(26).fork()).join();
+    if (message.eventTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.eventTime), writer.uint32(26).fork()).join();
     }
     if (message.user !== "") {
       writer.uint32(34).string(message.user);
@@ -220,7 +220,7 @@ export const Event: MessageFns<Event> = {
               break;
             }
 
-            message.time = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.eventTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 4: {
@@ -349,7 +349,7 @@ export const Event: MessageFns<Event> = {
     const message = createBaseEvent();
     message.eventId = object.eventId ?? 0;
     message.parentId = object.parentId ?? 0;
-    message.time = object.time ?? undefined;
+    message.eventTime = object.eventTime ?? undefined;
     message.user = object.user ?? "";
     message.action = object.action ?? "";
     message.objectType = object.objectType ?? "";

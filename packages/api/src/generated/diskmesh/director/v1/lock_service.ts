@@ -100,8 +100,8 @@ export interface Lock {
   resource: string;
   /** ID of the task that holds the lock. 0: a vendor method call that is not a task. */
   taskId: number;
-  /** Time when the holder is cancelled. Each sign of progress by the holder extends the deadline. */
-  deadline:
+  /** Time when the holder is cancelled. Each sign of progress by the holder moves the time on. */
+  expireTime:
     | Date
     | undefined;
   /** IDs of the waiting tasks, in the order in which they will get the lock. 0: a call that is not a task. */
@@ -119,7 +119,7 @@ export interface ListLocksResponse {
 }
 
 function createBaseLock(): Lock {
-  return { type: LockType.UNSPECIFIED, resource: "", taskId: 0, deadline: undefined, waitingTaskIds: [] };
+  return { type: LockType.UNSPECIFIED, resource: "", taskId: 0, expireTime: undefined, waitingTaskIds: [] };
 }
 
 export const Lock: MessageFns<Lock> = {
@@ -133,8 +133,8 @@ export const Lock: MessageFns<Lock> = {
     if (message.taskId !== 0) {
       writer.uint32(24).int64(message.taskId);
     }
-    if (message.deadline !== undefined) {
-      Timestamp.encode(toTimestamp(message.deadline), writer.uint32(34).fork()).join();
+    if (message.expireTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.expireTime), writer.uint32(34).fork()).join();
     }
     if (message.waitingTaskIds.length !== 0) {
       writer.uint32(42).fork();
@@ -188,7 +188,7 @@ export const Lock: MessageFns<Lock> = {
               break;
             }
 
-            message.deadline = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.expireTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 5: {
@@ -229,7 +229,7 @@ export const Lock: MessageFns<Lock> = {
     message.type = object.type ?? LockType.UNSPECIFIED;
     message.resource = object.resource ?? "";
     message.taskId = object.taskId ?? 0;
-    message.deadline = object.deadline ?? undefined;
+    message.expireTime = object.expireTime ?? undefined;
     message.waitingTaskIds = object.waitingTaskIds?.map((e) => e) || [];
     return message;
   },

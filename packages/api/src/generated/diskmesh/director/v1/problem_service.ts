@@ -66,7 +66,7 @@ export interface Problem {
   /** Name of the resolution applied when none is chosen. */
   defaultResolution: string;
   /** Time when the problem was first found. */
-  foundAt:
+  detectTime:
     | Date
     | undefined;
   /** Error of the last attempt to resolve the problem. Empty: not attempted. */
@@ -324,7 +324,7 @@ function createBaseProblem(): Problem {
     diskCid: "",
     resolutions: [],
     defaultResolution: "",
-    foundAt: undefined,
+    detectTime: undefined,
     lastError: "",
   };
 }
@@ -361,8 +361,8 @@ export const Problem: MessageFns<Problem> = {
     if (message.defaultResolution !== "") {
       writer.uint32(82).string(message.defaultResolution);
     }
-    if (message.foundAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.foundAt), writer.uint32(90).fork()).join();
+    if (message.detectTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.detectTime), writer.uint32(90).fork()).join();
     }
     if (message.lastError !== "") {
       writer.uint32(98).string(message.lastError);
@@ -468,7 +468,7 @@ export const Problem: MessageFns<Problem> = {
               break;
             }
 
-            message.foundAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.detectTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 12: {
@@ -506,7 +506,7 @@ export const Problem: MessageFns<Problem> = {
     message.diskCid = object.diskCid ?? "";
     message.resolutions = object.resolutions?.map((e) => ProblemResolution.fromPartial(e)) || [];
     message.defaultResolution = object.defaultResolution ?? "";
-    message.foundAt = object.foundAt ?? undefined;
+    message.detectTime = object.detectTime ?? undefined;
     message.lastError = object.lastError ?? "";
     return message;
   },

@@ -29,7 +29,7 @@ export interface SilentVm {
   /** The CPI's ID of the VM. */
   vmCid: string;
   /** Time of the agent's last heartbeat, or time when this director began to listen, whichever is later. */
-  silentSince:
+  silenceStartTime:
     | Date
     | undefined;
   /**
@@ -143,7 +143,7 @@ export const ResurrectionSwitch: MessageFns<ResurrectionSwitch> = {
 };
 
 function createBaseSilentVm(): SilentVm {
-  return { deployment: "", group: "", instanceId: "", vmCid: "", silentSince: undefined, heldBecause: "" };
+  return { deployment: "", group: "", instanceId: "", vmCid: "", silenceStartTime: undefined, heldBecause: "" };
 }
 
 export const SilentVm: MessageFns<SilentVm> = {
@@ -160,8 +160,8 @@ export const SilentVm: MessageFns<SilentVm> = {
     if (message.vmCid !== "") {
       writer.uint32(34).string(message.vmCid);
     }
-    if (message.silentSince !== undefined) {
-      Timestamp.encode(toTimestamp(message.silentSince), writer.uint32(42).fork()).join();
+    if (message.silenceStartTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.silenceStartTime), writer.uint32(42).fork()).join();
     }
     if (message.heldBecause !== "") {
       writer.uint32(50).string(message.heldBecause);
@@ -219,7 +219,7 @@ export const SilentVm: MessageFns<SilentVm> = {
               break;
             }
 
-            message.silentSince = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.silenceStartTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 6: {
@@ -251,7 +251,7 @@ export const SilentVm: MessageFns<SilentVm> = {
     message.group = object.group ?? "";
     message.instanceId = object.instanceId ?? "";
     message.vmCid = object.vmCid ?? "";
-    message.silentSince = object.silentSince ?? undefined;
+    message.silenceStartTime = object.silenceStartTime ?? undefined;
     message.heldBecause = object.heldBecause ?? "";
     return message;
   },

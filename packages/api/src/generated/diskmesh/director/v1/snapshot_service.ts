@@ -26,7 +26,7 @@ export interface Snapshot {
   /** Name of the CPI that took the snapshot. */
   cpi: string;
   /** Time when the snapshot was taken. */
-  createdAt: Date | undefined;
+  createTime: Date | undefined;
 }
 
 /** The disks to take snapshots of. */
@@ -97,7 +97,7 @@ function createBaseSnapshot(): Snapshot {
     index: 0,
     diskCid: "",
     cpi: "",
-    createdAt: undefined,
+    createTime: undefined,
   };
 }
 
@@ -124,8 +124,8 @@ export const Snapshot: MessageFns<Snapshot> = {
     if (message.cpi !== "") {
       writer.uint32(58).string(message.cpi);
     }
-    if (message.createdAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(66).fork()).join();
+    if (message.createTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.createTime), writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -204,7 +204,7 @@ export const Snapshot: MessageFns<Snapshot> = {
               break;
             }
 
-            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.createTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -231,7 +231,7 @@ export const Snapshot: MessageFns<Snapshot> = {
     message.index = object.index ?? 0;
     message.diskCid = object.diskCid ?? "";
     message.cpi = object.cpi ?? "";
-    message.createdAt = object.createdAt ?? undefined;
+    message.createTime = object.createTime ?? undefined;
     return message;
   },
 };

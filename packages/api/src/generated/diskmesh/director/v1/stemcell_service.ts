@@ -26,7 +26,7 @@ export interface Stemcell {
   /** Names of the deployments whose VMs use the stemcell. */
   deployments: string[];
   /** Time when the CPI created the stemcell. */
-  createdAt: Date | undefined;
+  createTime: Date | undefined;
 }
 
 /** First message of an upload. */
@@ -118,7 +118,7 @@ function createBaseStemcell(): Stemcell {
     cpi: "",
     stemcellCid: "",
     deployments: [],
-    createdAt: undefined,
+    createTime: undefined,
   };
 }
 
@@ -145,8 +145,8 @@ export const Stemcell: MessageFns<Stemcell> = {
     for (const v of message.deployments) {
       writer.uint32(58).string(v!);
     }
-    if (message.createdAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(66).fork()).join();
+    if (message.createTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.createTime), writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -225,7 +225,7 @@ export const Stemcell: MessageFns<Stemcell> = {
               break;
             }
 
-            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.createTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -252,7 +252,7 @@ export const Stemcell: MessageFns<Stemcell> = {
     message.cpi = object.cpi ?? "";
     message.stemcellCid = object.stemcellCid ?? "";
     message.deployments = object.deployments?.map((e) => e) || [];
-    message.createdAt = object.createdAt ?? undefined;
+    message.createTime = object.createTime ?? undefined;
     return message;
   },
 };

@@ -335,15 +335,15 @@ export interface Task {
   /** Name of the deployment that the task works on. Empty: none. */
   deployment: string;
   /** Time when the task was requested. */
-  createdAt:
+  createTime:
     | Date
     | undefined;
   /** Time when a worker first started the task. Absent: not started. */
-  startedAt:
+  startTime:
     | Date
     | undefined;
   /** Time when the task ended. Absent: not ended. */
-  endedAt:
+  endTime:
     | Date
     | undefined;
   /** Number of times that a worker started the task. More than 1 after a director died while the task ran. */
@@ -365,7 +365,7 @@ export interface TaskEvent {
   /** Number of the event within its task, counting up from 0. */
   index: number;
   /** Time of the event. */
-  time:
+  eventTime:
     | Date
     | undefined;
   /**
@@ -504,9 +504,9 @@ function createBaseTask(): Task {
     result: "",
     user: "",
     deployment: "",
-    createdAt: undefined,
-    startedAt: undefined,
-    endedAt: undefined,
+    createTime: undefined,
+    startTime: undefined,
+    endTime: undefined,
     attempts: 0,
     contextId: "",
     teams: [],
@@ -540,14 +540,14 @@ export const Task: MessageFns<Task> = {
     if (message.deployment !== "") {
       writer.uint32(66).string(message.deployment);
     }
-    if (message.createdAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(74).fork()).join();
+    if (message.createTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.createTime), writer.uint32(74).fork()).join();
     }
-    if (message.startedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.startedAt), writer.uint32(82).fork()).join();
+    if (message.startTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.startTime), writer.uint32(82).fork()).join();
     }
-    if (message.endedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.endedAt), writer.uint32(90).fork()).join();
+    if (message.endTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.endTime), writer.uint32(90).fork()).join();
     }
     if (message.attempts !== 0) {
       writer.uint32(96).int32(message.attempts);
@@ -646,7 +646,7 @@ export const Task: MessageFns<Task> = {
               break;
             }
 
-            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.createTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 10: {
@@ -654,7 +654,7 @@ export const Task: MessageFns<Task> = {
               break;
             }
 
-            message.startedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.startTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 11: {
@@ -662,7 +662,7 @@ export const Task: MessageFns<Task> = {
               break;
             }
 
-            message.endedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.endTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 12: {
@@ -722,9 +722,9 @@ export const Task: MessageFns<Task> = {
     message.result = object.result ?? "";
     message.user = object.user ?? "";
     message.deployment = object.deployment ?? "";
-    message.createdAt = object.createdAt ?? undefined;
-    message.startedAt = object.startedAt ?? undefined;
-    message.endedAt = object.endedAt ?? undefined;
+    message.createTime = object.createTime ?? undefined;
+    message.startTime = object.startTime ?? undefined;
+    message.endTime = object.endTime ?? undefined;
     message.attempts = object.attempts ?? 0;
     message.contextId = object.contextId ?? "";
     message.teams = object.teams?.map((e) => e) || [];
@@ -738,7 +738,7 @@ export const Task: MessageFns<Task> = {
 function createBaseTaskEvent(): TaskEvent {
   return {
     index: 0,
-    time: undefined,
+    eventTime: undefined,
     stage: "",
     task: "",
     state: StepState.UNSPECIFIED,
@@ -755,8 +755,8 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     if (message.index !== 0) {
       writer.uint32(8).int64(message.index);
     }
-    if (message.time !== undefined) {
-      Timestamp.encode(toTimestamp(message.time), writer.uint32(18).fork()).join();
+    if (message.eventTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.eventTime), writer.uint32(18).fork()).join();
     }
     if (message.stage !== "") {
       writer.uint32(26).string(message.stage);
@@ -811,7 +811,7 @@ export const TaskEvent: MessageFns<TaskEvent> = {
               break;
             }
 
-            message.time = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.eventTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 3: {
@@ -896,7 +896,7 @@ export const TaskEvent: MessageFns<TaskEvent> = {
   fromPartial(object: DeepPartial<TaskEvent>): TaskEvent {
     const message = createBaseTaskEvent();
     message.index = object.index ?? 0;
-    message.time = object.time ?? undefined;
+    message.eventTime = object.eventTime ?? undefined;
     message.stage = object.stage ?? "";
     message.task = object.task ?? "";
     message.state = object.state ?? StepState.UNSPECIFIED;

@@ -269,7 +269,7 @@ export interface CreateMethodLinkResponse {
   /** Port of the HTTPS API in the config of the leading director. */
   httpsPort: number;
   /** Time at which the address expires. */
-  expiresAt: Date | undefined;
+  expireTime: Date | undefined;
 }
 
 /** The node to return. */
@@ -297,7 +297,7 @@ export interface NodeLockHolder {
   /** Purpose and caller, for people. */
   what: string;
   /** Time when the holder got the lock. */
-  since: Date | undefined;
+  acquireTime: Date | undefined;
 }
 
 /** The node whose drivers to list, if any. */
@@ -1037,7 +1037,7 @@ export const CreateMethodLinkRequest: MessageFns<CreateMethodLinkRequest> = {
 };
 
 function createBaseCreateMethodLinkResponse(): CreateMethodLinkResponse {
-  return { path: "", httpsPort: 0, expiresAt: undefined };
+  return { path: "", httpsPort: 0, expireTime: undefined };
 }
 
 export const CreateMethodLinkResponse: MessageFns<CreateMethodLinkResponse> = {
@@ -1048,8 +1048,8 @@ export const CreateMethodLinkResponse: MessageFns<CreateMethodLinkResponse> = {
     if (message.httpsPort !== 0) {
       writer.uint32(16).int32(message.httpsPort);
     }
-    if (message.expiresAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.expiresAt), writer.uint32(26).fork()).join();
+    if (message.expireTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.expireTime), writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1088,7 +1088,7 @@ export const CreateMethodLinkResponse: MessageFns<CreateMethodLinkResponse> = {
               break;
             }
 
-            message.expiresAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.expireTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -1110,7 +1110,7 @@ export const CreateMethodLinkResponse: MessageFns<CreateMethodLinkResponse> = {
     const message = createBaseCreateMethodLinkResponse();
     message.path = object.path ?? "";
     message.httpsPort = object.httpsPort ?? 0;
-    message.expiresAt = object.expiresAt ?? undefined;
+    message.expireTime = object.expireTime ?? undefined;
     return message;
   },
 };
@@ -1252,7 +1252,7 @@ export const GetNodeResponse: MessageFns<GetNodeResponse> = {
 };
 
 function createBaseNodeLockHolder(): NodeLockHolder {
-  return { taskId: 0, what: "", since: undefined };
+  return { taskId: 0, what: "", acquireTime: undefined };
 }
 
 export const NodeLockHolder: MessageFns<NodeLockHolder> = {
@@ -1263,8 +1263,8 @@ export const NodeLockHolder: MessageFns<NodeLockHolder> = {
     if (message.what !== "") {
       writer.uint32(18).string(message.what);
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(26).fork()).join();
+    if (message.acquireTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.acquireTime), writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1303,7 +1303,7 @@ export const NodeLockHolder: MessageFns<NodeLockHolder> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.acquireTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -1325,7 +1325,7 @@ export const NodeLockHolder: MessageFns<NodeLockHolder> = {
     const message = createBaseNodeLockHolder();
     message.taskId = object.taskId ?? 0;
     message.what = object.what ?? "";
-    message.since = object.since ?? undefined;
+    message.acquireTime = object.acquireTime ?? undefined;
     return message;
   },
 };

@@ -214,7 +214,7 @@ export interface AgentCertificate {
    * Time of expiry; with several certificates, of the one that expires last. Absent for
    * AGENT_CERTIFICATE_STATE_LEFT_BEHIND.
    */
-  endsAt:
+  expireTime:
     | Date
     | undefined;
   /** Days until expiry; zero or negative once expired. */
@@ -253,11 +253,11 @@ export interface AgentAuthority {
   /** Number of agents with a certificate of this CA, including agents that also have one of another CA. */
   agents: number;
   /** Time when this director first signed with the CA. */
-  since:
+  startTime:
     | Date
     | undefined;
   /** Time when the CA certificate expires, and with it all certificates that it signed. */
-  endsAt:
+  expireTime:
     | Date
     | undefined;
   /** CA certificate as PEM. nats-servers that the director does not configure must trust this certificate. */
@@ -688,7 +688,7 @@ function createBaseAgentCertificate(): AgentCertificate {
     deployment: "",
     vmCid: "",
     state: AgentCertificateState.UNSPECIFIED,
-    endsAt: undefined,
+    expireTime: undefined,
     daysLeft: 0,
     authorityIds: [],
   };
@@ -714,8 +714,8 @@ export const AgentCertificate: MessageFns<AgentCertificate> = {
     if (message.state !== AgentCertificateState.UNSPECIFIED) {
       writer.uint32(48).int32(agentCertificateStateToNumber(message.state));
     }
-    if (message.endsAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.endsAt), writer.uint32(58).fork()).join();
+    if (message.expireTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.expireTime), writer.uint32(58).fork()).join();
     }
     if (message.daysLeft !== 0) {
       writer.uint32(65).double(message.daysLeft);
@@ -792,7 +792,7 @@ export const AgentCertificate: MessageFns<AgentCertificate> = {
               break;
             }
 
-            message.endsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.expireTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 8: {
@@ -834,7 +834,7 @@ export const AgentCertificate: MessageFns<AgentCertificate> = {
     message.deployment = object.deployment ?? "";
     message.vmCid = object.vmCid ?? "";
     message.state = object.state ?? AgentCertificateState.UNSPECIFIED;
-    message.endsAt = object.endsAt ?? undefined;
+    message.expireTime = object.expireTime ?? undefined;
     message.daysLeft = object.daysLeft ?? 0;
     message.authorityIds = object.authorityIds?.map((e) => e) || [];
     return message;
@@ -988,7 +988,7 @@ export const ListAgentCertificatesResponse: MessageFns<ListAgentCertificatesResp
 };
 
 function createBaseAgentAuthority(): AgentAuthority {
-  return { authorityId: "", signs: false, agents: 0, since: undefined, endsAt: undefined, certificatePem: "" };
+  return { authorityId: "", signs: false, agents: 0, startTime: undefined, expireTime: undefined, certificatePem: "" };
 }
 
 export const AgentAuthority: MessageFns<AgentAuthority> = {
@@ -1002,11 +1002,11 @@ export const AgentAuthority: MessageFns<AgentAuthority> = {
     if (message.agents !== 0) {
       writer.uint32(24).int32(message.agents);
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(34).fork()).join();
+    if (message.startTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.startTime), writer.uint32(34).fork()).join();
     }
-    if (message.endsAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.endsAt), writer.uint32(42).fork()).join();
+    if (message.expireTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.expireTime), writer.uint32(42).fork()).join();
     }
     if (message.certificatePem !== "") {
       writer.uint32(50).string(message.certificatePem);
@@ -1056,7 +1056,7 @@ export const AgentAuthority: MessageFns<AgentAuthority> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.startTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 5: {
@@ -1064,7 +1064,7 @@ export const AgentAuthority: MessageFns<AgentAuthority> = {
               break;
             }
 
-            message.endsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.expireTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 6: {
@@ -1095,8 +1095,8 @@ export const AgentAuthority: MessageFns<AgentAuthority> = {
     message.authorityId = object.authorityId ?? "";
     message.signs = object.signs ?? false;
     message.agents = object.agents ?? 0;
-    message.since = object.since ?? undefined;
-    message.endsAt = object.endsAt ?? undefined;
+    message.startTime = object.startTime ?? undefined;
+    message.expireTime = object.expireTime ?? undefined;
     message.certificatePem = object.certificatePem ?? "";
     return message;
   },

@@ -670,12 +670,12 @@ export interface GetIoTotalsRequest {
 
 /** I/O on all published disks. */
 export interface GetIoTotalsResponse {
-  /** I/O since `since`. Kept in memory only. */
+  /** I/O since start_time. Kept in memory only. */
   totals:
     | IoTotals
     | undefined;
   /** Time when the registry began to count: a new time means that the counters began again at 0. */
-  since: Date | undefined;
+  startTime: Date | undefined;
 }
 
 /** The disk to enlarge, and its new size. */
@@ -815,7 +815,7 @@ export interface Event {
   /** Number of the event, counting up from 1. After a restore, the numbers used since the backup are used again. */
   eventId: number;
   /** Time of the action. */
-  time:
+  eventTime:
     | Date
     | undefined;
   /**
@@ -5416,7 +5416,7 @@ export const GetIoTotalsRequest: MessageFns<GetIoTotalsRequest> = {
 };
 
 function createBaseGetIoTotalsResponse(): GetIoTotalsResponse {
-  return { totals: undefined, since: undefined };
+  return { totals: undefined, startTime: undefined };
 }
 
 export const GetIoTotalsResponse: MessageFns<GetIoTotalsResponse> = {
@@ -5424,8 +5424,8 @@ export const GetIoTotalsResponse: MessageFns<GetIoTotalsResponse> = {
     if (message.totals !== undefined) {
       IoTotals.encode(message.totals, writer.uint32(10).fork()).join();
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(18).fork()).join();
+    if (message.startTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.startTime), writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -5456,7 +5456,7 @@ export const GetIoTotalsResponse: MessageFns<GetIoTotalsResponse> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.startTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -5479,7 +5479,7 @@ export const GetIoTotalsResponse: MessageFns<GetIoTotalsResponse> = {
     message.totals = (object.totals !== undefined && object.totals !== null)
       ? IoTotals.fromPartial(object.totals)
       : undefined;
-    message.since = object.since ?? undefined;
+    message.startTime = object.startTime ?? undefined;
     return message;
   },
 };
@@ -6400,7 +6400,7 @@ export const ListEventsResponse: MessageFns<ListEventsResponse> = {
 function createBaseEvent(): Event {
   return {
     eventId: 0,
-    time: undefined,
+    eventTime: undefined,
     user: "",
     action: "",
     hostIds: [],
@@ -6420,8 +6420,8 @@ export const Event: MessageFns<Event> = {
     if (message.eventId !== 0) {
       writer.uint32(8).int64(message.eventId);
     }
-    if (message.time !== undefined) {
-      Timestamp.encode(toTimestamp(message.time), writer.uint32(18).fork()).join();
+    if (message.eventTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.eventTime), writer.uint32(18).fork()).join();
     }
     if (message.user !== "") {
       writer.uint32(26).string(message.user);
@@ -6485,7 +6485,7 @@ export const Event: MessageFns<Event> = {
               break;
             }
 
-            message.time = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.eventTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 3: {
@@ -6594,7 +6594,7 @@ export const Event: MessageFns<Event> = {
   fromPartial(object: DeepPartial<Event>): Event {
     const message = createBaseEvent();
     message.eventId = object.eventId ?? 0;
-    message.time = object.time ?? undefined;
+    message.eventTime = object.eventTime ?? undefined;
     message.user = object.user ?? "";
     message.action = object.action ?? "";
     message.hostIds = object.hostIds?.map((e) => e) || [];
@@ -6784,7 +6784,7 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Streams the current hosts, then their changes; works as WatchDevices. A change of `suspected` is also sent. A
-     * change of last_heartbeat_at alone is not sent.
+     * change of last_heartbeat_time alone is not sent.
      */
     watchHosts: {
       name: "WatchHosts",

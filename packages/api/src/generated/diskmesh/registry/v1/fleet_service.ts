@@ -102,11 +102,11 @@ export interface OtherFleet {
   /** ID of the host whose agent first reported this incarnation. Empty: an operator named it. */
   hostId: string;
   /** Time of that first report. */
-  heardAt:
+  reportTime:
     | Date
     | undefined;
   /** Time when an operator adopted this incarnation. Absent: not adopted. */
-  adoptedAt: Date | undefined;
+  adoptTime: Date | undefined;
 }
 
 /** Numbers remembered by an agent that the registry does not accept. */
@@ -120,7 +120,7 @@ export interface RefusedNumbers {
   /** Highest session number that the agent remembers. */
   sessionNumber: number;
   /** Time of the agent's last report. */
-  heardAt: Date | undefined;
+  reportTime: Date | undefined;
 }
 
 /** The incarnation to adopt. */
@@ -397,7 +397,7 @@ export const GetFleetResponse: MessageFns<GetFleetResponse> = {
 };
 
 function createBaseOtherFleet(): OtherFleet {
-  return { tabletId: "", incarnation: "", hostId: "", heardAt: undefined, adoptedAt: undefined };
+  return { tabletId: "", incarnation: "", hostId: "", reportTime: undefined, adoptTime: undefined };
 }
 
 export const OtherFleet: MessageFns<OtherFleet> = {
@@ -411,11 +411,11 @@ export const OtherFleet: MessageFns<OtherFleet> = {
     if (message.hostId !== "") {
       writer.uint32(26).string(message.hostId);
     }
-    if (message.heardAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.heardAt), writer.uint32(34).fork()).join();
+    if (message.reportTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.reportTime), writer.uint32(34).fork()).join();
     }
-    if (message.adoptedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.adoptedAt), writer.uint32(42).fork()).join();
+    if (message.adoptTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.adoptTime), writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -462,7 +462,7 @@ export const OtherFleet: MessageFns<OtherFleet> = {
               break;
             }
 
-            message.heardAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.reportTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 5: {
@@ -470,7 +470,7 @@ export const OtherFleet: MessageFns<OtherFleet> = {
               break;
             }
 
-            message.adoptedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.adoptTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -493,14 +493,14 @@ export const OtherFleet: MessageFns<OtherFleet> = {
     message.tabletId = object.tabletId ?? "";
     message.incarnation = object.incarnation ?? "";
     message.hostId = object.hostId ?? "";
-    message.heardAt = object.heardAt ?? undefined;
-    message.adoptedAt = object.adoptedAt ?? undefined;
+    message.reportTime = object.reportTime ?? undefined;
+    message.adoptTime = object.adoptTime ?? undefined;
     return message;
   },
 };
 
 function createBaseRefusedNumbers(): RefusedNumbers {
-  return { hostId: "", tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0, heardAt: undefined };
+  return { hostId: "", tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0, reportTime: undefined };
 }
 
 export const RefusedNumbers: MessageFns<RefusedNumbers> = {
@@ -517,8 +517,8 @@ export const RefusedNumbers: MessageFns<RefusedNumbers> = {
     if (message.sessionNumber !== 0) {
       writer.uint32(32).int64(message.sessionNumber);
     }
-    if (message.heardAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.heardAt), writer.uint32(42).fork()).join();
+    if (message.reportTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.reportTime), writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -573,7 +573,7 @@ export const RefusedNumbers: MessageFns<RefusedNumbers> = {
               break;
             }
 
-            message.heardAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.reportTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -597,7 +597,7 @@ export const RefusedNumbers: MessageFns<RefusedNumbers> = {
     message.tabletGeneration = object.tabletGeneration ?? 0;
     message.deviceGeneration = object.deviceGeneration ?? 0;
     message.sessionNumber = object.sessionNumber ?? 0;
-    message.heardAt = object.heardAt ?? undefined;
+    message.reportTime = object.reportTime ?? undefined;
     return message;
   },
 };

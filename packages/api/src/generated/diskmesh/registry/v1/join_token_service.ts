@@ -131,13 +131,13 @@ export interface JoinToken {
   /** Number of hosts that may still join. */
   usesLeft: number;
   /** Time at which the token ends. */
-  endsAt:
+  expireTime:
     | Date
     | undefined;
   /** Identity of the operator who made the token. */
   createdBy: string;
   /** Time at which the token was made. */
-  createdAt:
+  createTime:
     | Date
     | undefined;
   /** State of the token at the time of the answer. */
@@ -496,9 +496,9 @@ function createBaseJoinToken(): JoinToken {
     hosts: "",
     uses: 0,
     usesLeft: 0,
-    endsAt: undefined,
+    expireTime: undefined,
     createdBy: "",
-    createdAt: undefined,
+    createTime: undefined,
     state: JoinTokenState.UNSPECIFIED,
     awaitedHostIds: [],
   };
@@ -518,14 +518,14 @@ export const JoinToken: MessageFns<JoinToken> = {
     if (message.usesLeft !== 0) {
       writer.uint32(32).int32(message.usesLeft);
     }
-    if (message.endsAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.endsAt), writer.uint32(42).fork()).join();
+    if (message.expireTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.expireTime), writer.uint32(42).fork()).join();
     }
     if (message.createdBy !== "") {
       writer.uint32(50).string(message.createdBy);
     }
-    if (message.createdAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(58).fork()).join();
+    if (message.createTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.createTime), writer.uint32(58).fork()).join();
     }
     if (message.state !== JoinTokenState.UNSPECIFIED) {
       writer.uint32(64).int32(joinTokenStateToNumber(message.state));
@@ -586,7 +586,7 @@ export const JoinToken: MessageFns<JoinToken> = {
               break;
             }
 
-            message.endsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.expireTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 6: {
@@ -602,7 +602,7 @@ export const JoinToken: MessageFns<JoinToken> = {
               break;
             }
 
-            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.createTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 8: {
@@ -642,9 +642,9 @@ export const JoinToken: MessageFns<JoinToken> = {
     message.hosts = object.hosts ?? "";
     message.uses = object.uses ?? 0;
     message.usesLeft = object.usesLeft ?? 0;
-    message.endsAt = object.endsAt ?? undefined;
+    message.expireTime = object.expireTime ?? undefined;
     message.createdBy = object.createdBy ?? "";
-    message.createdAt = object.createdAt ?? undefined;
+    message.createTime = object.createTime ?? undefined;
     message.state = object.state ?? JoinTokenState.UNSPECIFIED;
     message.awaitedHostIds = object.awaitedHostIds?.map((e) => e) || [];
     return message;

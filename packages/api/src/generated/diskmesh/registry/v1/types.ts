@@ -673,7 +673,7 @@ export interface Trouble {
   /** `Cause.message` of AdminService.Explain: the trouble as a sentence. */
   sentence: string;
   /** Time when the trouble began. Absent when the registry does not know. */
-  since: Date | undefined;
+  startTime: Date | undefined;
 }
 
 /** A machine with a disk agent. Each host can also serve as one VM of the fleet CPI. */
@@ -698,7 +698,7 @@ export interface Host {
   /** True: RemoveHost was called. Durable; AddHost clears it. */
   removalRequested: boolean;
   /** Time of the last heartbeat. Kept in memory only: absent after the registry restarts, until the next heartbeat. */
-  lastHeartbeatAt:
+  lastHeartbeatTime:
     | Date
     | undefined;
   /** VM that the fleet CPI assigned to this host. Absent when the host is free. */
@@ -706,25 +706,25 @@ export interface Host {
     | VmAssignment
     | undefined;
   /** Time of the first registration. */
-  createdAt:
+  createTime:
     | Date
     | undefined;
   /** Time when `state` last changed. */
-  stateChangedAt:
+  stateChangeTime:
     | Date
     | undefined;
   /**
    * Set in HOST_STATE_WARNING after HOST_STATE_UNAVAILABLE: time when the host becomes ONLINE if its heartbeats
    * continue until then.
    */
-  probationEndsAt:
+  probationEndTime:
     | Date
     | undefined;
   /**
    * Time when the registry stops waiting for the agent and treats the host's CLOSING devices as detached. Set in
-   * HOST_STATE_UNAVAILABLE and HOST_STATE_DEAD; in DEAD it equals state_changed_at.
+   * HOST_STATE_UNAVAILABLE and HOST_STATE_DEAD; in DEAD it equals state_change_time.
    */
-  removalTimesOutAt:
+  removalTimeoutTime:
     | Date
     | undefined;
   /** Set in HOST_STATE_DEAD: the operator override, with its author, time and reason. */
@@ -763,7 +763,7 @@ export interface Host {
  */
 export interface MassSilence {
   /** Time when the registry noticed the outage. */
-  since:
+  startTime:
     | Date
     | undefined;
   /** Number of hosts that are `suspected` now. */
@@ -785,7 +785,7 @@ export interface OperatorsWord {
   /** Author of the override: role and name from the operator's certificate. */
   by: string;
   /** Time of the override. */
-  saidAt:
+  setTime:
     | Date
     | undefined;
   /** Reason, for people. */
@@ -797,7 +797,7 @@ export interface VmAssignment {
   /** The fleet CPI's ID of the VM. */
   vmCid: string;
   /** Time of the assignment. */
-  assignedAt: Date | undefined;
+  assignTime: Date | undefined;
 }
 
 /** Properties by which a device is recognized. */
@@ -863,18 +863,18 @@ export interface Device {
   /** ID of the disk on this device, the first in order where there are several. Empty when no disk is there. */
   diskId: string;
   /** Time when attach_state last changed. */
-  stateChangedAt:
+  stateChangeTime:
     | Date
     | undefined;
   /** Time of the next attempt of a failed order or erase. Absent while an attempt runs. */
-  nextAttemptAt:
+  nextAttemptTime:
     | Date
     | undefined;
   /**
    * Set in ATTACH_STATE_CLOSING on an UNAVAILABLE host: time when the registry stops waiting for the agent and treats
    * the device as detached.
    */
-  removalTimesOutAt:
+  removalTimeoutTime:
     | Date
     | undefined;
   /** Session number of the erase in progress. 0: no erase has a session. */
@@ -903,7 +903,7 @@ export interface Device {
     | UnknownSession
     | undefined;
   /** Set with removal_requested: time of the request. Absent when the time was not recorded. */
-  removalRequestedAt:
+  removalRequestTime:
     | Date
     | undefined;
   /**
@@ -948,7 +948,7 @@ export interface HardwareError {
   /** The failed operation and its error. */
   message: string;
   /** Time when the registry received the error. */
-  heardAt: Date | undefined;
+  reportTime: Date | undefined;
 }
 
 /** A condition that an agent waits for before it executes an order. */
@@ -958,7 +958,7 @@ export interface Pending {
   /** Description of the condition by the agent. */
   message: string;
   /** Start of the oldest operation waited for, for example a write that hangs in the drive. */
-  since:
+  startTime:
     | Date
     | undefined;
   /** Number of reads, writes and flushes waited for, which the host's operating system has not completed. */
@@ -1032,7 +1032,7 @@ export interface Fence {
   /** Caller: role and name from an operator's certificate, or "disk-registry". */
   by: string;
   /** Time of the request. The fence is complete once the disk has no publication. */
-  fencedAt:
+  fenceTime:
     | Date
     | undefined;
   /** Reason, for people. */
@@ -1064,7 +1064,7 @@ export interface Disk {
   /** Device or host at fault. Empty when there is none. */
   healthMessage: string;
   /** Time of creation. */
-  createdAt:
+  createTime:
     | Date
     | undefined;
   /**
@@ -1132,7 +1132,7 @@ export interface PartMove {
   /** Why the part moves. */
   reason: MoveReason;
   /** Time of the request. */
-  requestedAt:
+  requestTime:
     | Date
     | undefined;
   /** ID of the host to move to. Empty: any. */
@@ -1222,7 +1222,7 @@ export interface IoTotals {
 }
 
 function createBaseTrouble(): Trouble {
-  return { code: "", sentence: "", since: undefined };
+  return { code: "", sentence: "", startTime: undefined };
 }
 
 export const Trouble: MessageFns<Trouble> = {
@@ -1233,8 +1233,8 @@ export const Trouble: MessageFns<Trouble> = {
     if (message.sentence !== "") {
       writer.uint32(18).string(message.sentence);
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(26).fork()).join();
+    if (message.startTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.startTime), writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1273,7 +1273,7 @@ export const Trouble: MessageFns<Trouble> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.startTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -1295,7 +1295,7 @@ export const Trouble: MessageFns<Trouble> = {
     const message = createBaseTrouble();
     message.code = object.code ?? "";
     message.sentence = object.sentence ?? "";
-    message.since = object.since ?? undefined;
+    message.startTime = object.startTime ?? undefined;
     return message;
   },
 };
@@ -1310,12 +1310,12 @@ function createBaseHost(): Host {
     stateMessage: "",
     bootId: "",
     removalRequested: false,
-    lastHeartbeatAt: undefined,
+    lastHeartbeatTime: undefined,
     assignment: undefined,
-    createdAt: undefined,
-    stateChangedAt: undefined,
-    probationEndsAt: undefined,
-    removalTimesOutAt: undefined,
+    createTime: undefined,
+    stateChangeTime: undefined,
+    probationEndTime: undefined,
+    removalTimeoutTime: undefined,
     saidDead: undefined,
     suspected: false,
     foreignDevices: [],
@@ -1351,23 +1351,23 @@ export const Host: MessageFns<Host> = {
     if (message.removalRequested !== false) {
       writer.uint32(64).bool(message.removalRequested);
     }
-    if (message.lastHeartbeatAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.lastHeartbeatAt), writer.uint32(74).fork()).join();
+    if (message.lastHeartbeatTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastHeartbeatTime), writer.uint32(74).fork()).join();
     }
     if (message.assignment !== undefined) {
       VmAssignment.encode(message.assignment, writer.uint32(82).fork()).join();
     }
-    if (message.createdAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(90).fork()).join();
+    if (message.createTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.createTime), writer.uint32(90).fork()).join();
     }
-    if (message.stateChangedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.stateChangedAt), writer.uint32(98).fork()).join();
+    if (message.stateChangeTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.stateChangeTime), writer.uint32(98).fork()).join();
     }
-    if (message.probationEndsAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.probationEndsAt), writer.uint32(106).fork()).join();
+    if (message.probationEndTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.probationEndTime), writer.uint32(106).fork()).join();
     }
-    if (message.removalTimesOutAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.removalTimesOutAt), writer.uint32(114).fork()).join();
+    if (message.removalTimeoutTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.removalTimeoutTime), writer.uint32(114).fork()).join();
     }
     if (message.saidDead !== undefined) {
       OperatorsWord.encode(message.saidDead, writer.uint32(122).fork()).join();
@@ -1472,7 +1472,7 @@ export const Host: MessageFns<Host> = {
               break;
             }
 
-            message.lastHeartbeatAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.lastHeartbeatTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 10: {
@@ -1488,7 +1488,7 @@ export const Host: MessageFns<Host> = {
               break;
             }
 
-            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.createTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 12: {
@@ -1496,7 +1496,7 @@ export const Host: MessageFns<Host> = {
               break;
             }
 
-            message.stateChangedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.stateChangeTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 13: {
@@ -1504,7 +1504,7 @@ export const Host: MessageFns<Host> = {
               break;
             }
 
-            message.probationEndsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.probationEndTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 14: {
@@ -1512,7 +1512,7 @@ export const Host: MessageFns<Host> = {
               break;
             }
 
-            message.removalTimesOutAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.removalTimeoutTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 15: {
@@ -1588,14 +1588,14 @@ export const Host: MessageFns<Host> = {
     message.stateMessage = object.stateMessage ?? "";
     message.bootId = object.bootId ?? "";
     message.removalRequested = object.removalRequested ?? false;
-    message.lastHeartbeatAt = object.lastHeartbeatAt ?? undefined;
+    message.lastHeartbeatTime = object.lastHeartbeatTime ?? undefined;
     message.assignment = (object.assignment !== undefined && object.assignment !== null)
       ? VmAssignment.fromPartial(object.assignment)
       : undefined;
-    message.createdAt = object.createdAt ?? undefined;
-    message.stateChangedAt = object.stateChangedAt ?? undefined;
-    message.probationEndsAt = object.probationEndsAt ?? undefined;
-    message.removalTimesOutAt = object.removalTimesOutAt ?? undefined;
+    message.createTime = object.createTime ?? undefined;
+    message.stateChangeTime = object.stateChangeTime ?? undefined;
+    message.probationEndTime = object.probationEndTime ?? undefined;
+    message.removalTimeoutTime = object.removalTimeoutTime ?? undefined;
     message.saidDead = (object.saidDead !== undefined && object.saidDead !== null)
       ? OperatorsWord.fromPartial(object.saidDead)
       : undefined;
@@ -1613,13 +1613,13 @@ export const Host: MessageFns<Host> = {
 };
 
 function createBaseMassSilence(): MassSilence {
-  return { since: undefined, silentHosts: 0, hosts: 0 };
+  return { startTime: undefined, silentHosts: 0, hosts: 0 };
 }
 
 export const MassSilence: MessageFns<MassSilence> = {
   encode(message: MassSilence, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(10).fork()).join();
+    if (message.startTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.startTime), writer.uint32(10).fork()).join();
     }
     if (message.silentHosts !== 0) {
       writer.uint32(16).int32(message.silentHosts);
@@ -1648,7 +1648,7 @@ export const MassSilence: MessageFns<MassSilence> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.startTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 2: {
@@ -1684,7 +1684,7 @@ export const MassSilence: MessageFns<MassSilence> = {
   },
   fromPartial(object: DeepPartial<MassSilence>): MassSilence {
     const message = createBaseMassSilence();
-    message.since = object.since ?? undefined;
+    message.startTime = object.startTime ?? undefined;
     message.silentHosts = object.silentHosts ?? 0;
     message.hosts = object.hosts ?? 0;
     return message;
@@ -1759,7 +1759,7 @@ export const ForeignDevice: MessageFns<ForeignDevice> = {
 };
 
 function createBaseOperatorsWord(): OperatorsWord {
-  return { by: "", saidAt: undefined, reason: "" };
+  return { by: "", setTime: undefined, reason: "" };
 }
 
 export const OperatorsWord: MessageFns<OperatorsWord> = {
@@ -1767,8 +1767,8 @@ export const OperatorsWord: MessageFns<OperatorsWord> = {
     if (message.by !== "") {
       writer.uint32(10).string(message.by);
     }
-    if (message.saidAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.saidAt), writer.uint32(18).fork()).join();
+    if (message.setTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.setTime), writer.uint32(18).fork()).join();
     }
     if (message.reason !== "") {
       writer.uint32(26).string(message.reason);
@@ -1802,7 +1802,7 @@ export const OperatorsWord: MessageFns<OperatorsWord> = {
               break;
             }
 
-            message.saidAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.setTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 3: {
@@ -1831,14 +1831,14 @@ export const OperatorsWord: MessageFns<OperatorsWord> = {
   fromPartial(object: DeepPartial<OperatorsWord>): OperatorsWord {
     const message = createBaseOperatorsWord();
     message.by = object.by ?? "";
-    message.saidAt = object.saidAt ?? undefined;
+    message.setTime = object.setTime ?? undefined;
     message.reason = object.reason ?? "";
     return message;
   },
 };
 
 function createBaseVmAssignment(): VmAssignment {
-  return { vmCid: "", assignedAt: undefined };
+  return { vmCid: "", assignTime: undefined };
 }
 
 export const VmAssignment: MessageFns<VmAssignment> = {
@@ -1846,8 +1846,8 @@ export const VmAssignment: MessageFns<VmAssignment> = {
     if (message.vmCid !== "") {
       writer.uint32(10).string(message.vmCid);
     }
-    if (message.assignedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.assignedAt), writer.uint32(18).fork()).join();
+    if (message.assignTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.assignTime), writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -1878,7 +1878,7 @@ export const VmAssignment: MessageFns<VmAssignment> = {
               break;
             }
 
-            message.assignedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.assignTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -1899,7 +1899,7 @@ export const VmAssignment: MessageFns<VmAssignment> = {
   fromPartial(object: DeepPartial<VmAssignment>): VmAssignment {
     const message = createBaseVmAssignment();
     message.vmCid = object.vmCid ?? "";
-    message.assignedAt = object.assignedAt ?? undefined;
+    message.assignTime = object.assignTime ?? undefined;
     return message;
   },
 };
@@ -2040,9 +2040,9 @@ function createBaseDevice(): Device {
     removalRequested: false,
     detachConfirmed: false,
     diskId: "",
-    stateChangedAt: undefined,
-    nextAttemptAt: undefined,
-    removalTimesOutAt: undefined,
+    stateChangeTime: undefined,
+    nextAttemptTime: undefined,
+    removalTimeoutTime: undefined,
     eraseSessionNumber: 0,
     erasedBytes: 0,
     fileIdentity: "",
@@ -2050,7 +2050,7 @@ function createBaseDevice(): Device {
     keepData: false,
     heldByUnknownDisk: false,
     unknownSession: undefined,
-    removalRequestedAt: undefined,
+    removalRequestTime: undefined,
     pending: undefined,
     hardwareError: undefined,
     saidHealth: Health.UNSPECIFIED,
@@ -2122,14 +2122,14 @@ export const Device: MessageFns<Device> = {
     if (message.diskId !== "") {
       writer.uint32(154).string(message.diskId);
     }
-    if (message.stateChangedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.stateChangedAt), writer.uint32(162).fork()).join();
+    if (message.stateChangeTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.stateChangeTime), writer.uint32(162).fork()).join();
     }
-    if (message.nextAttemptAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.nextAttemptAt), writer.uint32(170).fork()).join();
+    if (message.nextAttemptTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.nextAttemptTime), writer.uint32(170).fork()).join();
     }
-    if (message.removalTimesOutAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.removalTimesOutAt), writer.uint32(178).fork()).join();
+    if (message.removalTimeoutTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.removalTimeoutTime), writer.uint32(178).fork()).join();
     }
     if (message.eraseSessionNumber !== 0) {
       writer.uint32(184).int64(message.eraseSessionNumber);
@@ -2152,8 +2152,8 @@ export const Device: MessageFns<Device> = {
     if (message.unknownSession !== undefined) {
       UnknownSession.encode(message.unknownSession, writer.uint32(234).fork()).join();
     }
-    if (message.removalRequestedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.removalRequestedAt), writer.uint32(242).fork()).join();
+    if (message.removalRequestTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.removalRequestTime), writer.uint32(242).fork()).join();
     }
     if (message.pending !== undefined) {
       Pending.encode(message.pending, writer.uint32(250).fork()).join();
@@ -2355,7 +2355,7 @@ export const Device: MessageFns<Device> = {
               break;
             }
 
-            message.stateChangedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.stateChangeTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 21: {
@@ -2363,7 +2363,7 @@ export const Device: MessageFns<Device> = {
               break;
             }
 
-            message.nextAttemptAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.nextAttemptTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 22: {
@@ -2371,7 +2371,7 @@ export const Device: MessageFns<Device> = {
               break;
             }
 
-            message.removalTimesOutAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.removalTimeoutTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 23: {
@@ -2435,7 +2435,7 @@ export const Device: MessageFns<Device> = {
               break;
             }
 
-            message.removalRequestedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.removalRequestTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 31: {
@@ -2546,9 +2546,9 @@ export const Device: MessageFns<Device> = {
     message.removalRequested = object.removalRequested ?? false;
     message.detachConfirmed = object.detachConfirmed ?? false;
     message.diskId = object.diskId ?? "";
-    message.stateChangedAt = object.stateChangedAt ?? undefined;
-    message.nextAttemptAt = object.nextAttemptAt ?? undefined;
-    message.removalTimesOutAt = object.removalTimesOutAt ?? undefined;
+    message.stateChangeTime = object.stateChangeTime ?? undefined;
+    message.nextAttemptTime = object.nextAttemptTime ?? undefined;
+    message.removalTimeoutTime = object.removalTimeoutTime ?? undefined;
     message.eraseSessionNumber = object.eraseSessionNumber ?? 0;
     message.erasedBytes = object.erasedBytes ?? 0;
     message.fileIdentity = object.fileIdentity ?? "";
@@ -2560,7 +2560,7 @@ export const Device: MessageFns<Device> = {
     message.unknownSession = (object.unknownSession !== undefined && object.unknownSession !== null)
       ? UnknownSession.fromPartial(object.unknownSession)
       : undefined;
-    message.removalRequestedAt = object.removalRequestedAt ?? undefined;
+    message.removalRequestTime = object.removalRequestTime ?? undefined;
     message.pending = (object.pending !== undefined && object.pending !== null)
       ? Pending.fromPartial(object.pending)
       : undefined;
@@ -2583,7 +2583,7 @@ export const Device: MessageFns<Device> = {
 };
 
 function createBaseHardwareError(): HardwareError {
-  return { message: "", heardAt: undefined };
+  return { message: "", reportTime: undefined };
 }
 
 export const HardwareError: MessageFns<HardwareError> = {
@@ -2591,8 +2591,8 @@ export const HardwareError: MessageFns<HardwareError> = {
     if (message.message !== "") {
       writer.uint32(10).string(message.message);
     }
-    if (message.heardAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.heardAt), writer.uint32(18).fork()).join();
+    if (message.reportTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.reportTime), writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -2623,7 +2623,7 @@ export const HardwareError: MessageFns<HardwareError> = {
               break;
             }
 
-            message.heardAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.reportTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
@@ -2644,13 +2644,13 @@ export const HardwareError: MessageFns<HardwareError> = {
   fromPartial(object: DeepPartial<HardwareError>): HardwareError {
     const message = createBaseHardwareError();
     message.message = object.message ?? "";
-    message.heardAt = object.heardAt ?? undefined;
+    message.reportTime = object.reportTime ?? undefined;
     return message;
   },
 };
 
 function createBasePending(): Pending {
-  return { deviceId: "", message: "", since: undefined, inFlightOperations: 0 };
+  return { deviceId: "", message: "", startTime: undefined, inFlightOperations: 0 };
 }
 
 export const Pending: MessageFns<Pending> = {
@@ -2661,8 +2661,8 @@ export const Pending: MessageFns<Pending> = {
     if (message.message !== "") {
       writer.uint32(18).string(message.message);
     }
-    if (message.since !== undefined) {
-      Timestamp.encode(toTimestamp(message.since), writer.uint32(26).fork()).join();
+    if (message.startTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.startTime), writer.uint32(26).fork()).join();
     }
     if (message.inFlightOperations !== 0) {
       writer.uint32(32).int32(message.inFlightOperations);
@@ -2704,7 +2704,7 @@ export const Pending: MessageFns<Pending> = {
               break;
             }
 
-            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.startTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 4: {
@@ -2734,7 +2734,7 @@ export const Pending: MessageFns<Pending> = {
     const message = createBasePending();
     message.deviceId = object.deviceId ?? "";
     message.message = object.message ?? "";
-    message.since = object.since ?? undefined;
+    message.startTime = object.startTime ?? undefined;
     message.inFlightOperations = object.inFlightOperations ?? 0;
     return message;
   },
@@ -3098,7 +3098,7 @@ export const Publication: MessageFns<Publication> = {
 };
 
 function createBaseFence(): Fence {
-  return { hostId: "", by: "", fencedAt: undefined, reason: "" };
+  return { hostId: "", by: "", fenceTime: undefined, reason: "" };
 }
 
 export const Fence: MessageFns<Fence> = {
@@ -3109,8 +3109,8 @@ export const Fence: MessageFns<Fence> = {
     if (message.by !== "") {
       writer.uint32(18).string(message.by);
     }
-    if (message.fencedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.fencedAt), writer.uint32(26).fork()).join();
+    if (message.fenceTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.fenceTime), writer.uint32(26).fork()).join();
     }
     if (message.reason !== "") {
       writer.uint32(34).string(message.reason);
@@ -3152,7 +3152,7 @@ export const Fence: MessageFns<Fence> = {
               break;
             }
 
-            message.fencedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.fenceTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 4: {
@@ -3182,7 +3182,7 @@ export const Fence: MessageFns<Fence> = {
     const message = createBaseFence();
     message.hostId = object.hostId ?? "";
     message.by = object.by ?? "";
-    message.fencedAt = object.fencedAt ?? undefined;
+    message.fenceTime = object.fenceTime ?? undefined;
     message.reason = object.reason ?? "";
     return message;
   },
@@ -3200,7 +3200,7 @@ function createBaseDisk(): Disk {
     labels: [],
     health: Health.UNSPECIFIED,
     healthMessage: "",
-    createdAt: undefined,
+    createTime: undefined,
     fence: undefined,
     trouble: undefined,
     labelsEtag: "",
@@ -3244,8 +3244,8 @@ export const Disk: MessageFns<Disk> = {
     if (message.healthMessage !== "") {
       writer.uint32(90).string(message.healthMessage);
     }
-    if (message.createdAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(98).fork()).join();
+    if (message.createTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.createTime), writer.uint32(98).fork()).join();
     }
     if (message.fence !== undefined) {
       Fence.encode(message.fence, writer.uint32(106).fork()).join();
@@ -3372,7 +3372,7 @@ export const Disk: MessageFns<Disk> = {
               break;
             }
 
-            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.createTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 13: {
@@ -3468,7 +3468,7 @@ export const Disk: MessageFns<Disk> = {
     message.labels = object.labels?.map((e) => Label.fromPartial(e)) || [];
     message.health = object.health ?? Health.UNSPECIFIED;
     message.healthMessage = object.healthMessage ?? "";
-    message.createdAt = object.createdAt ?? undefined;
+    message.createTime = object.createTime ?? undefined;
     message.fence = (object.fence !== undefined && object.fence !== null) ? Fence.fromPartial(object.fence) : undefined;
     message.trouble = (object.trouble !== undefined && object.trouble !== null)
       ? Trouble.fromPartial(object.trouble)
@@ -3658,7 +3658,7 @@ export const DiskPart: MessageFns<DiskPart> = {
 function createBasePartMove(): PartMove {
   return {
     reason: MoveReason.UNSPECIFIED,
-    requestedAt: undefined,
+    requestTime: undefined,
     toHostId: "",
     attempts: 0,
     lastError: "",
@@ -3674,8 +3674,8 @@ export const PartMove: MessageFns<PartMove> = {
     if (message.reason !== MoveReason.UNSPECIFIED) {
       writer.uint32(8).int32(moveReasonToNumber(message.reason));
     }
-    if (message.requestedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.requestedAt), writer.uint32(18).fork()).join();
+    if (message.requestTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.requestTime), writer.uint32(18).fork()).join();
     }
     if (message.toHostId !== "") {
       writer.uint32(26).string(message.toHostId);
@@ -3727,7 +3727,7 @@ export const PartMove: MessageFns<PartMove> = {
               break;
             }
 
-            message.requestedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            message.requestTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
           case 3: {
@@ -3804,7 +3804,7 @@ export const PartMove: MessageFns<PartMove> = {
   fromPartial(object: DeepPartial<PartMove>): PartMove {
     const message = createBasePartMove();
     message.reason = object.reason ?? MoveReason.UNSPECIFIED;
-    message.requestedAt = object.requestedAt ?? undefined;
+    message.requestTime = object.requestTime ?? undefined;
     message.toHostId = object.toHostId ?? "";
     message.attempts = object.attempts ?? 0;
     message.lastError = object.lastError ?? "";
