@@ -74,13 +74,13 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
 
     it("gets links of dynamic disks, which a detach removes", async () => {
       const { instanceId, vmCid } = await only();
-      await done(operator.disks.provideDisk({ ...DISK, instanceId }));
-      const [provided] = (await operator.disks.listDisks({})).disks;
+      await done(operator.disks.provideDynamicDisk({ ...DISK, instanceId }));
+      const [provided] = (await operator.disks.listDynamicDisks({})).disks;
       expect(provided?.vmCid).to.equal(vmCid);
       if (!isStock) expect(vms.linksIn(vmCid)).to.deep.equal([provided?.diskCid]);
-      await done(operator.disks.detachDisk({ diskName: "data", wait: true }));
+      await done(operator.disks.detachDynamicDisk({ diskName: "data", wait: true }));
       expect(vms.linksIn(vmCid)).to.deep.equal([]);
-      await done(operator.disks.deleteDisk({ diskName: "data", wait: true }));
+      await done(operator.disks.deleteDynamicDisk({ diskName: "data", wait: true }));
     });
 
     it("stops and starts its jobs, though it has none", async () => {
@@ -110,7 +110,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
 
     it("is replaced after a crash of its VM, which is recreated automatically", async () => {
       const before = await only();
-      await done(operator.disks.provideDisk({ ...DISK, instanceId: before.instanceId }));
+      await done(operator.disks.provideDynamicDisk({ ...DISK, instanceId: before.instanceId }));
       await vms.crashVm(before.vmCid);
       const now = await eventually(async () => {
         const found = await only();
@@ -120,9 +120,9 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       }, PATIENT);
       await expectIntroduced(now);
       expect(vms.linksIn(now.vmCid)).to.deep.equal([]);
-      const [disk] = (await operator.disks.listDisks({})).disks;
+      const [disk] = (await operator.disks.listDynamicDisks({})).disks;
       expect(disk?.vmCid).to.equal("");
-      await done(operator.disks.attachDisk({ diskName: "data", instanceId: now.instanceId, wait: true }));
+      await done(operator.disks.attachDynamicDisk({ diskName: "data", instanceId: now.instanceId, wait: true }));
       await expectLinked();
     });
 
@@ -133,7 +133,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const { vmCid } = await only();
       await expectLinked();
       vms.signalVm(vmCid, "SIGSTOP");
-      await done(operator.disks.detachDisk({ diskName: "data", wait: true }));
+      await done(operator.disks.detachDynamicDisk({ diskName: "data", wait: true }));
       vms.signalVm(vmCid, "SIGCONT");
       await eventually(async () => (await operator.disks.listOwedRemovals({})).owedRemovals.length === 0, PATIENT);
       expect(vms.linksIn(vmCid)).to.deep.equal([]);
@@ -189,7 +189,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
      */
     async function expectLinked(): Promise<void> {
       const { vmCid } = await only();
-      const [disk] = (await operator.disks.listDisks({})).disks;
+      const [disk] = (await operator.disks.listDynamicDisks({})).disks;
       expect(disk?.vmCid).to.equal(vmCid);
       if (!isStock) await eventually(() => expect(vms.linksIn(vmCid)).to.deep.equal([disk?.diskCid]), PATIENT);
     }

@@ -33,13 +33,15 @@ for (const engine of ["node", "qemu"] as const)
     /** Provides a disk of a device, and returns the path at which the VM finds it. */
     const provide = async (diskName: string, readOnly = false): Promise<string> => {
       const wanted = { diskName, instanceId, diskPoolName: "default", sizeBytes: MIB_BYTES, readOnly, wait: true };
-      const { task, disk } = await mesh.clients.disks.provideDisk(wanted);
+      const { task, disk } = await mesh.clients.disks.provideDynamicDisk(wanted);
       expect(task?.state, task?.result).to.equal("TASK_STATE_DONE");
       return String(disk?.diskHint?.path);
     };
     const remove = async (diskName: string): Promise<void> => {
-      await mesh.clients.disks.detachDisk({ diskName, wait: true });
-      expect((await mesh.clients.disks.deleteDisk({ diskName, wait: true })).task?.state).to.equal("TASK_STATE_DONE");
+      await mesh.clients.disks.detachDynamicDisk({ diskName, wait: true });
+      expect((await mesh.clients.disks.deleteDynamicDisk({ diskName, wait: true })).task?.state).to.equal(
+        "TASK_STATE_DONE",
+      );
     };
     const typed = async (...line: string[]): Promise<void> => {
       const { code, err } = await mesh.typed(...line);
@@ -97,9 +99,9 @@ for (const engine of ["node", "qemu"] as const)
         expect(err).to.include("cannot enlarge it").and.include("unpublish the disk");
         expect((await client.read(0, MIB_BYTES)).equals(data)).to.equal(true);
         await client.disconnect();
-        const { disk } = await mesh.clients.disks.detachDisk({ diskName: "grown", wait: true });
+        const { disk } = await mesh.clients.disks.detachDynamicDisk({ diskName: "grown", wait: true });
         await typed("resize", "grown", "2MiB", "--json");
-        await mesh.clients.disks.attachDisk({ diskName: "grown", instanceId, wait: true });
+        await mesh.clients.disks.attachDynamicDisk({ diskName: "grown", instanceId, wait: true });
         const larger = await NbdClient.connect({ socketPath });
         expect([disk?.sizeBytes, larger.sizeBytes]).to.deep.equal([MIB_BYTES, 2 * MIB_BYTES]);
         expect((await larger.read(0, MIB_BYTES)).equals(data)).to.equal(true);
@@ -111,7 +113,7 @@ for (const engine of ["node", "qemu"] as const)
 
     it("a larger size reaches new connections; the data and open connections stay", async () => {
       const socketPath = await provide("grown");
-      const { freeBytes } = await mesh.clients.disks.getCapacity({ az: "z1", diskPoolName: "default" });
+      const { freeBytes } = await mesh.clients.disks.getDynamicDiskCapacity({ az: "z1", diskPoolName: "default" });
       const before = await NbdClient.connect({ socketPath });
       const data = Buffer.alloc(MIB_BYTES, "kept ");
       await before.write(0, data, { fua: true });
@@ -121,7 +123,7 @@ for (const engine of ["node", "qemu"] as const)
       await after.write(MIB_BYTES, data, { fua: true });
       expect((await before.read(0, MIB_BYTES)).equals(data)).to.equal(true);
       expect((await after.read(0, 2 * MIB_BYTES)).equals(Buffer.concat([data, data]))).to.equal(true);
-      const left = await mesh.clients.disks.getCapacity({ az: "z1", diskPoolName: "default" });
+      const left = await mesh.clients.disks.getDynamicDiskCapacity({ az: "z1", diskPoolName: "default" });
       expect(left.freeBytes).to.equal(freeBytes - MIB_BYTES);
       for (const client of [before, after]) await client.disconnect();
       await remove("grown");

@@ -119,7 +119,7 @@ describe("the volumes of a node that stands still", () => {
   it("with on_host_silence fence, by disk type or parameter -> are written elsewhere, and nobody has fenced the node", async () => {
     const from = otherHost();
     const fencedBy = async (diskName: string) => {
-      const { diskCid = "" } = (await mesh.clients.disks.getDisk({ diskName })).disk ?? {};
+      const { diskCid = "" } = (await mesh.clients.disks.getDynamicDisk({ diskName })).disk ?? {};
       return (await mesh.clients.registry.getDisk({ diskId: diskCid })).disk?.fence?.by;
     };
     await eventually(() => isOnline(from), PATIENCE);

@@ -40,7 +40,7 @@ describe("a disk on a host, by the diskmesh command", () => {
     return path;
   };
   const opened = (socketPath: string) => eventually(() => NbdClient.connect({ socketPath }));
-  const holder = async () => (await mesh.clients.disks.getDisk({ diskName: "scratch" })).disk?.hostId;
+  const holder = async () => (await mesh.clients.disks.getDynamicDisk({ diskName: "scratch" })).disk?.hostId;
 
   it("provided, moved with its bytes, detached, enlarged and deleted, each command naming the next ones", async () => {
     const first = await opened(await attached("provide scratch --host host-3 --size 1MiB", "host-3"));
@@ -60,7 +60,7 @@ describe("a disk on a host, by the diskmesh command", () => {
   it("removal of its host -> the answer names the disk; a host that is UNAVAILABLE -> delays no detach", async () => {
     await done("provide scratch --host host-1 --size 1MiB");
     await done("attach scratch --host host-2 --move");
-    const { disk } = await mesh.clients.disks.getDisk({ diskName: "scratch" });
+    const { disk } = await mesh.clients.disks.getDynamicDisk({ diskName: "scratch" });
     const removal = await mesh.clients.registry.removeHost({ hostId: "host-2" });
     expect(removal.result?.message).to.contain(
       `${disk?.diskCid} named "scratch" (PUBLISHED to host-2 for the host itself`,

@@ -148,7 +148,7 @@ describe("a machine that joins by a token", () => {
         InvalidArgumentError,
         "the signing request is refused",
       );
-    const { events } = await registry.listEvents({ hostId: "rack7-1" });
+    const { events } = await registry.listFleetEvents({ hostId: "rack7-1" });
     const [first, renewed] = ["JoinHost", "RenewCertificate"].map((action) =>
       events.find((each) => each.action === action),
     );

@@ -136,7 +136,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       const [elsewhere] = inAz(az);
       const instanceId = elsewhere?.instanceId ?? "";
       const request = { diskName: diskOf("z1"), instanceId, wait: true };
-      expect(await failure(operator.disks.attachDisk(request))).to.equal(
+      expect(await failure(operator.disks.attachDynamicDisk(request))).to.equal(
         `disk \`${diskOf("z1")}\` is in AZ \`z1\`, not in AZ \`${az}\``,
       );
     }
@@ -162,10 +162,10 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     await move("z2", late);
     expect(await read("z2")).to.equal(bytesOf("z2"));
     await detach("z2");
-    await done("delete", operator.disks.deleteDisk({ diskName: diskOf("z2"), wait: true }));
+    await done("delete", operator.disks.deleteDynamicDisk({ diskName: diskOf("z2"), wait: true }));
     // Provides the disk near a VM under the CPI's old name.
     await provide("z2");
-    const { disk } = await operator.disks.getDisk({ diskName: diskOf("z2") });
+    const { disk } = await operator.disks.getDynamicDisk({ diskName: diskOf("z2") });
     expect(disk?.cpi).to.equal("renamed");
     await write("z2");
   });
@@ -210,7 +210,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   for (const { az, how, breakIt, reason, repair } of broken)
     step(`${how} fails by itself, and works again after its repair`, async () => {
       await breakIt();
-      const failing = failure(operator.disks.detachDisk({ diskName: diskOf(az), wait: true }));
+      const failing = failure(operator.disks.detachDynamicDisk({ diskName: diskOf(az), wait: true }));
       await Promise.all(AZS.filter((other) => other !== az).map((other) => move(other)));
       expect(await failing).to.match(reason);
       const complaining = (await listCpis()).filter(({ lastError }) => lastError !== "").map(({ name }) => name);
@@ -225,14 +225,14 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     const names = ["waits-1", "waits-2", "waits-3"];
     const place = { deployment: "everywhere", az: "z1", diskPoolName: "small", sizeBytes: MIB_BYTES };
     const making = names.map((diskName) =>
-      operator.disks.createDisk({ ...place, diskName, metadata: undefined, wait: true }),
+      operator.disks.createDynamicDisk({ ...place, diskName, metadata: undefined, wait: true }),
     );
     await eventually(async () => (await tasksIn(TaskState.PROCESSING)).length === 2, { timeoutMs: PATIENCE_MS });
     await Promise.all((["z2", "z3", "z4", "z5"] as const).map((az) => move(az)));
     expect(await tasksIn(TaskState.PROCESSING, TaskState.QUEUED)).to.have.length(names.length);
     five.installed[0].misbehave({});
     await Promise.all(making.map((task) => done("create", task)));
-    for (const diskName of names) await done("delete", operator.disks.deleteDisk({ diskName, wait: true }));
+    for (const diskName of names) await done("delete", operator.disks.deleteDynamicDisk({ diskName, wait: true }));
     await move("z1");
     expect(await read("z1")).to.equal(bytesOf("z1"));
   });
@@ -244,7 +244,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     for (const version of ["1.9", "1.10"])
       await done("delete stemcell", operator.stemcells.deleteStemcell({ ...STEMCELL, version, wait: true }));
     expect((await operator.deployments.listPersistentDisks({})).disks).to.deep.equal([]);
-    expect((await operator.disks.listDisks({})).disks).to.deep.equal([]);
+    expect((await operator.disks.listDynamicDisks({})).disks).to.deep.equal([]);
     for (const installed of five.installed) expect(installed.things(), installed.execPath).to.deep.equal([]);
     for (const cell of Object.keys(CELLS) as CellName[]) {
       const { disks } = await five.cell(cell).listDisks({ pageSize: 100 });
@@ -310,17 +310,17 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     const to = inAz(az)[0] as Instance;
     const size = { diskPoolName: "small", sizeBytes: MIB_BYTES };
     const request = { diskName: diskOf(az), instanceId: to.instanceId, ...size, metadata: undefined, wait: true };
-    await done(`provide ${diskOf(az)}`, operator.disks.provideDisk(request));
+    await done(`provide ${diskOf(az)}`, operator.disks.provideDynamicDisk(request));
     holders.set(az, to);
   }
 
   async function detach(az: AzName): Promise<void> {
-    await done(`detach ${diskOf(az)}`, operator.disks.detachDisk({ diskName: diskOf(az), wait: true }));
+    await done(`detach ${diskOf(az)}`, operator.disks.detachDynamicDisk({ diskName: diskOf(az), wait: true }));
   }
 
   async function attach(az: AzName, to = holders.get(az) as Instance): Promise<void> {
     const request = { diskName: diskOf(az), instanceId: to.instanceId, wait: true };
-    await done(`attach ${diskOf(az)}`, operator.disks.attachDisk(request));
+    await done(`attach ${diskOf(az)}`, operator.disks.attachDynamicDisk(request));
     holders.set(az, to);
   }
 
@@ -341,7 +341,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   }
 
   async function open(az: AzName): Promise<DiskInVm> {
-    const { disk } = await operator.disks.getDisk({ diskName: diskOf(az) });
+    const { disk } = await operator.disks.getDynamicDisk({ diskName: diskOf(az) });
     const holder = holders.get(az) as Instance;
     expect(disk).to.include({ vmCid: holder.vmCid, az });
     return openDisk(five, agents, holder, disk?.diskCid ?? "");

@@ -54,12 +54,12 @@ describe("an operator with grpcurl", () => {
       size_bytes: MIB_BYTES,
       wait: true,
     };
-    const provided = await call("director", `${disks}/ProvideDisk`, provide);
+    const provided = await call("director", `${disks}/ProvideDynamicDisk`, provide);
     expect(provided.task.state, provided.task.result).to.equal("TASK_STATE_DONE");
     const refused = await call("disk-registry", `${registry}/RemoveHost`, { host_id: "host-1" });
     expect(refused.result).to.include({ code: "ACTION_CODE_E_TRY_AGAIN" });
     expect(refused.result.dependentDiskIds).to.deep.equal([provided.disk.diskCid]);
-    for (const method of ["DetachDisk", "DeleteDisk"]) {
+    for (const method of ["DetachDynamicDisk", "DeleteDynamicDisk"]) {
       const { task } = await call("director", `${disks}/${method}`, { disk_name: "d", wait: true });
       expect(task.state, task.result).to.equal("TASK_STATE_DONE");
     }

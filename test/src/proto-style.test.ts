@@ -19,4 +19,12 @@ describe("the public protos", () => {
     expect(times).to.have.length.above(40);
     expect(times.map(({ name }) => name).filter((name) => !name.endsWith("_time"))).to.deep.equal([]);
   });
+
+  it("have no message or enum of one name in two packages", () => {
+    const names = files.flatMap(({ messageType = [], enumType = [] }) =>
+      [...messageType, ...enumType].map(({ name }) => name),
+    );
+    expect(names).to.have.length.above(200);
+    expect(names.filter((name, at) => names.indexOf(name) !== at)).to.deep.equal([]);
+  });
 });

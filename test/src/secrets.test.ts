@@ -120,7 +120,7 @@ describe("secrets in a mesh whose CPI and agents print all their data, in every 
     const disk = { diskName: "data", instanceId, diskPoolName: "small", sizeBytes: MIB_BYTES, wait: true };
     // The hanging CPI process stays until the test has read its arguments and environment.
     cpi.misbehave({ create_disk: "hangs" });
-    const providing = disks.provideDisk(disk);
+    const providing = disks.provideDynamicDisk(disk);
     const looking = () => {
       const run = join(mesh.folder, "run");
       const [running, files] = [processesOf(run), filesBelow(run)];
@@ -132,9 +132,9 @@ describe("secrets in a mesh whose CPI and agents print all their data, in every 
     cpi.misbehave({});
     await ended("DONE", providing);
     // The agent does not find the disk, and its error contains the hint.
-    await ended("DONE", disks.detachDisk({ diskName: "data", wait: true }));
+    await ended("DONE", disks.detachDynamicDisk({ diskName: "data", wait: true }));
     cpi.misbehave({ attach_disk: "hides" });
-    await ended("ERROR", disks.provideDisk(disk));
+    await ended("ERROR", disks.provideDynamicDisk(disk));
 
     for (const task of (await tasks.listTasks({})).tasks)
       for (const type of [TaskOutputType.EVENT, TaskOutputType.RESULT, TaskOutputType.DEBUG, TaskOutputType.CPI])

@@ -58,7 +58,7 @@ describe("the telemetry of a mesh", () => {
 
   it("one provide is one trace through director, NATS, CPI, registry and agent", async () => {
     const places: [string, RegExp][] = [
-      ["director", /DynamicDiskService\/ProvideDisk$/],
+      ["director", /DynamicDiskService\/ProvideDynamicDisk$/],
       ["director", /^task provide_dynamic_disk$/],
       ["director", /CpiService\/CreateDisk$/],
       ["cpi-dispatcher", /CpiService\/AttachDisk$/],

@@ -37,11 +37,11 @@ Commands to copy into another terminal:
   g -d '{"host_id":"${removed}"}' $REGISTRY $R/ListDevices
   g -d '{"host_id":"${removed}"}' $REGISTRY $R/AddHost
   # detach the story's disk, and delete it
-  g -d '{"disk_name":"${DISK_NAME}","wait":true}' $DIRECTOR $D/DetachDisk
-  g -d '{"disk_name":"${DISK_NAME}","wait":true}' $DIRECTOR $D/DeleteDisk
+  g -d '{"disk_name":"${DISK_NAME}","wait":true}' $DIRECTOR $D/DetachDynamicDisk
+  g -d '{"disk_name":"${DISK_NAME}","wait":true}' $DIRECTOR $D/DeleteDynamicDisk
   # provide one of your own for an instance of the deployment
   g -d '{"deployment":"${DEPLOYMENT}"}' $DIRECTOR diskmesh.director.v1.DeploymentService/ListInstances
-  g -d '{"disk_name":"mine","instance_id":"${instanceId}","disk_pool_name":"${DISK_TYPE}","size_bytes":${DISK_SIZE_BYTES},"wait":true}' $DIRECTOR $D/ProvideDisk
+  g -d '{"disk_name":"mine","instance_id":"${instanceId}","disk_pool_name":"${DISK_TYPE}","size_bytes":${DISK_SIZE_BYTES},"wait":true}' $DIRECTOR $D/ProvideDynamicDisk
 
   # the bosh CLI
   bosh alias-env mesh -e https://${layout.directorHttpsAddress} --ca-cert ${shellQuote(caFile)}

@@ -327,8 +327,8 @@ type OperatorClients = ReturnType<typeof operatorClients>;
 async function changedByUser(clients: OperatorClients): Promise<Awaited<ReturnType<typeof stateOf>>> {
   const content = "azs: [{ name: z1 }]\ndisk_types: [{ name: mine, disk_size: 32 }]\n";
   await clients.configs.updateConfig({ type: "cloud", content });
-  await clients.disks.detachDisk({ diskName: "demo-disk", wait: true });
-  await clients.disks.deleteDisk({ diskName: "demo-disk", wait: true });
+  await clients.disks.detachDynamicDisk({ diskName: "demo-disk", wait: true });
+  await clients.disks.deleteDynamicDisk({ diskName: "demo-disk", wait: true });
   await clients.deployments.deleteDeployment({ deployment: "demo", wait: true });
   await eventually(async () => {
     const { result } = await clients.registry.removeHost({ hostId: "host-3" });
@@ -348,7 +348,7 @@ async function stateOf({ configs, registry, deployments, disks }: OperatorClient
       ...{ hostId, removalRequested, cordoned: cordoned?.reason },
     })),
     deployments: (await deployments.listDeployments({})).deployments.map(({ name }) => name),
-    disks: (await disks.listDisks({})).disks.map(({ diskName }) => diskName),
+    disks: (await disks.listDynamicDisks({})).disks.map(({ diskName }) => diskName),
   };
 }
 

@@ -18,7 +18,7 @@ describe("bad input to the director", () => {
   after(() => director?.stop());
 
   const provide = (more: object): Promise<unknown> =>
-    director.disks.provideDisk({
+    director.disks.provideDynamicDisk({
       diskName: "d",
       instanceId,
       diskPoolName: "fast",
@@ -26,7 +26,7 @@ describe("bad input to the director", () => {
       ...more,
     });
   const create = (more: object): Promise<unknown> =>
-    director.disks.createDisk({
+    director.disks.createDynamicDisk({
       diskName: "d",
       deployment: "web",
       az: "z1",
@@ -94,15 +94,20 @@ describe("bad input to the director", () => {
     ],
     ["a pool for an instance", () => provide({ pool: "ssd" }), InvalidArgumentError, /pool is of disks for hosts/],
     ["create without az", () => create({ az: "" }), InvalidArgumentError, /az is empty/],
-    ["detach without name", () => director.disks.detachDisk({}), InvalidArgumentError, /disk_name is empty/],
-    ["delete without name", () => director.disks.deleteDisk({}), InvalidArgumentError, /disk_name is empty/],
+    ["detach without name", () => director.disks.detachDynamicDisk({}), InvalidArgumentError, /disk_name is empty/],
+    ["delete without name", () => director.disks.deleteDynamicDisk({}), InvalidArgumentError, /disk_name is empty/],
     [
       "get an unknown disk",
-      () => director.disks.getDisk({ diskName: "nobody" }),
+      () => director.disks.getDynamicDisk({ diskName: "nobody" }),
       NotFoundError,
       /disk `nobody` not found/,
     ],
-    ["a negative page size", () => director.disks.listDisks({ pageSize: -1 }), InvalidArgumentError, /page_size is -1/],
+    [
+      "a negative page size",
+      () => director.disks.listDynamicDisks({ pageSize: -1 }),
+      InvalidArgumentError,
+      /page_size is -1/,
+    ],
     ["a malformed page token", () => listTasks({ pageToken: "zzz" }), InvalidArgumentError, /page_token is malformed/],
     [
       "a state that is none",
@@ -193,7 +198,7 @@ describe("bad input to the director", () => {
       serverRole: "director",
       defaultDeadlineMs: 60_000,
     });
-    const error = await rejection(client.detachDisk({ diskName: "d" }));
+    const error = await rejection(client.detachDynamicDisk({ diskName: "d" }));
     client.close();
     expect(error).to.be.instanceOf(PermissionDeniedError);
   });
@@ -207,7 +212,7 @@ describe("dynamic disks turned off", () => {
         () => director.detach("d"),
         () => director.delete("d"),
         () => director.provide("d", "i"),
-        () => director.disks.listDisks({}),
+        () => director.disks.listDynamicDisks({}),
       ]) {
         const error = await rejection(call());
         expect(error)

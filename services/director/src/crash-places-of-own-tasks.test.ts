@@ -170,7 +170,7 @@ describe("a director killed at each crash point of a task that it started itself
       const { instanceId, agentId } = await only();
       const agent = director.agent(agentId);
       expect((await director.provide("told", instanceId)).state).to.equal(TaskState.DONE);
-      const { disk } = await director.disks.getDisk({ diskName: "told" });
+      const { disk } = await director.disks.getDynamicDisk({ diskName: "told" });
       await run({
         name: "tell",
         begin: async () => {

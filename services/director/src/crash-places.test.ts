@@ -60,7 +60,7 @@ const provide = ({ director, diskName, instanceId }: World) =>
   director.provide(diskName, instanceId, { metadata: { owner: "ann" } });
 const onHost = async ({ director, diskName }: World) => {
   const request = { diskName, hostId: HOST, sizeBytes: 1, metadata: { owner: "ann" }, wait: true };
-  return (await director.disks.provideDisk(request)).task;
+  return (await director.disks.provideDynamicDisk(request)).task;
 };
 const HOST = "h1";
 const NODE = "host-1";
@@ -79,7 +79,7 @@ const JOBS: readonly CrashJob[] = [
     name: "create",
     ask: async ({ director, diskName }) => {
       const wanted = { diskName, deployment: "base", az: "z1", diskPoolName: "fast", sizeBytes: 1, wait: true };
-      return (await director.disks.createDisk(wanted)).task;
+      return (await director.disks.createDynamicDisk(wanted)).task;
     },
   },
   {
@@ -89,7 +89,7 @@ const JOBS: readonly CrashJob[] = [
       await world.director.detach(world.diskName);
     },
     ask: async ({ director, diskName, instanceId }) =>
-      (await director.disks.attachDisk({ diskName, instanceId, wait: true })).task,
+      (await director.disks.attachDynamicDisk({ diskName, instanceId, wait: true })).task,
   },
   {
     name: "resize",
@@ -98,13 +98,13 @@ const JOBS: readonly CrashJob[] = [
       await world.director.detach(world.diskName);
     },
     ask: async ({ director, diskName }) =>
-      (await director.disks.resizeDisk({ diskName, sizeBytes: 2 ** 30, wait: true })).task,
+      (await director.disks.resizeDynamicDisk({ diskName, sizeBytes: 2 ** 30, wait: true })).task,
   },
   {
     name: "limit",
     prepare: provide,
     ask: async ({ director, diskName }) =>
-      (await director.disks.setDiskLimits({ diskName, limits: { readIops: 9 }, wait: true })).task,
+      (await director.disks.setDynamicDiskLimits({ diskName, limits: { readIops: 9 }, wait: true })).task,
   },
   { name: "detach", prepare: provide, ask: ({ director, diskName }) => director.detach(diskName) },
   {
@@ -123,7 +123,7 @@ const JOBS: readonly CrashJob[] = [
       await world.director.detach(world.diskName);
     },
     ask: async ({ director, diskName }) =>
-      (await director.disks.attachDisk({ diskName, hostId: HOST, wait: true })).task,
+      (await director.disks.attachDynamicDisk({ diskName, hostId: HOST, wait: true })).task,
   },
   { name: "detach from a host", prepare: onHost, ask: ({ director, diskName }) => director.detach(diskName) },
   { name: "deploy", ask: (world) => deploy(world, vmOf(1)) },
@@ -286,7 +286,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
 
     async function cleared({ diskName }: World): Promise<void> {
       await director.deployments.deleteDeployment({ deployment: "web", wait: true });
-      await director.disks.detachDisk({ diskName, wait: true });
+      await director.disks.detachDynamicDisk({ diskName, wait: true });
       await director.delete(diskName);
       const { possibleOrphans } = await director.deployments.listPossibleOrphans({});
       for (const { token } of possibleOrphans) {
@@ -314,7 +314,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
         deployments.map(({ name }) => director.deployments.listInstances({ deployment: name })),
       );
       const instances = listed.flatMap((page) => page.instances);
-      const dynamic = (await director.disks.listDisks({})).disks;
+      const dynamic = (await director.disks.listDynamicDisks({})).disks;
       const persistent = (await director.deployments.listPersistentDisks({})).disks;
       const tokens = (await director.deployments.listPossibleOrphans({})).possibleOrphans.map(({ token }) => token);
       const isListed = (cid: string) => tokens.some((token) => cid.includes(token));

@@ -30,7 +30,7 @@ describe("a director killed between two steps", () => {
     return task?.taskId ?? 0;
   }
   const provide = () =>
-    director.disks.provideDisk({
+    director.disks.provideDynamicDisk({
       diskName: name,
       instanceId: first,
       diskPoolName: "fast",
@@ -70,13 +70,15 @@ describe("a director killed between two steps", () => {
       it(`${what} of a disk on a host, killed ${when} the effect of ${method} -> done, and nowhere else`, async function () {
         if (when === "after") leaveToVerify(this);
         for (const host of ["h1", "h2"]) director.cpi.addHost(host, "z1");
-        await director.disks.provideDisk({ diskName: name, hostId: "h1", sizeBytes: 1, wait: true });
-        const attachmentId = (await director.disks.getDisk({ diskName: name })).disk?.attachmentId ?? "";
+        await director.disks.provideDynamicDisk({ diskName: name, hostId: "h1", sizeBytes: 1, wait: true });
+        const attachmentId = (await director.disks.getDynamicDisk({ diskName: name })).disk?.attachmentId ?? "";
         if (from === "") await director.detach(name);
         const gate = director.cpi.gate(method, when);
         const started = [
-          ...(from === "" ? [] : [await director.disks.detachDisk({ diskName: name, hostId: from, attachmentId })]),
-          ...(to === "" ? [] : [await director.disks.attachDisk({ diskName: name, hostId: to })]),
+          ...(from === ""
+            ? []
+            : [await director.disks.detachDynamicDisk({ diskName: name, hostId: from, attachmentId })]),
+          ...(to === "" ? [] : [await director.disks.attachDynamicDisk({ diskName: name, hostId: to })]),
         ];
         await gate.reached;
         await director.process.kill();
@@ -84,13 +86,13 @@ describe("a director killed between two steps", () => {
         gate.release();
         for (const { task } of started)
           expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
-        const { disk } = await director.disks.getDisk({ diskName: name });
+        const { disk } = await director.disks.getDynamicDisk({ diskName: name });
         expect(disk).to.include({ hostId: to, path: to === "" ? "" : `/memory/${disk?.diskCid}` });
         expect(director.cpi.disks.get(disk?.diskCid ?? "")?.vmCid).to.equal(to === "" ? "" : `host/${to}`);
         expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
         // A late duplicate of the former detach changes nothing.
-        await director.disks.detachDisk({ diskName: name, hostId: from, attachmentId, wait: true });
-        expect((await director.disks.getDisk({ diskName: name })).disk?.hostId).to.equal(to);
+        await director.disks.detachDynamicDisk({ diskName: name, hostId: from, attachmentId, wait: true });
+        expect((await director.disks.getDynamicDisk({ diskName: name })).disk?.hostId).to.equal(to);
         await director.detach(name);
         await director.delete(name);
       });
@@ -100,7 +102,7 @@ describe("a director killed between two steps", () => {
     const names = Array.from({ length: 8 }, (_, index) => `${name}-${index}`);
     const ids: number[] = [];
     for (const diskName of names) {
-      const { task } = await director.disks.provideDisk({
+      const { task } = await director.disks.provideDynamicDisk({
         diskName,
         instanceId: first,
         diskPoolName: "fast",

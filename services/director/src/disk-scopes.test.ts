@@ -39,16 +39,16 @@ const BODY = { disk_pool_name: "fast", disk_size: 64 };
 
 /** Requests of each RPC of dynamic disks. */
 const RPCS: { readonly [Name in Rpc]: (named: Named) => readonly object[] } = {
-  provideDisk: ({ diskName, instanceId }) => [{ ...WISH, diskName, instanceId }],
-  createDisk: ({ diskName, deployment }) => [{ ...WISH, diskName, deployment, az: "z1" }],
-  resizeDisk: ({ diskName }) => [{ diskName, sizeBytes: 128 * MIB, wait: true }],
-  setDiskLimits: ({ diskName }) => [{ diskName, wait: true }],
-  getCapacity: () => [{ az: "z1", diskPoolName: "fast" }],
-  attachDisk: ({ diskName, instanceId }) => [{ diskName, instanceId, wait: true }],
-  detachDisk: ({ diskName }) => [{ diskName, wait: true }],
-  deleteDisk: ({ diskName }) => [{ diskName, wait: true }],
-  getDisk: ({ diskName }) => [{ diskName }],
-  listDisks: ({ deployment, instanceId }) => [{}, { pageSize: 1 }, { deployment }, { instanceId }],
+  provideDynamicDisk: ({ diskName, instanceId }) => [{ ...WISH, diskName, instanceId }],
+  createDynamicDisk: ({ diskName, deployment }) => [{ ...WISH, diskName, deployment, az: "z1" }],
+  resizeDynamicDisk: ({ diskName }) => [{ diskName, sizeBytes: 128 * MIB, wait: true }],
+  setDynamicDiskLimits: ({ diskName }) => [{ diskName, wait: true }],
+  getDynamicDiskCapacity: () => [{ az: "z1", diskPoolName: "fast" }],
+  attachDynamicDisk: ({ diskName, instanceId }) => [{ diskName, instanceId, wait: true }],
+  detachDynamicDisk: ({ diskName }) => [{ diskName, wait: true }],
+  deleteDynamicDisk: ({ diskName }) => [{ diskName, wait: true }],
+  getDynamicDisk: ({ diskName }) => [{ diskName }],
+  listDynamicDisks: ({ deployment, instanceId }) => [{}, { pageSize: 1 }, { deployment }, { instanceId }],
   listOwedRemovals: () => [{}],
 };
 
@@ -139,7 +139,7 @@ describe("scopes of dynamic disks", () => {
   });
 
   const as = (login: Login): HttpClient => new HttpClient(mesh.director.certs, mesh.http.port, `${login}:pw-${login}`);
-  const all = async (): Promise<readonly DynamicDisk[]> => (await mesh.director.disks.listDisks({})).disks;
+  const all = async (): Promise<readonly DynamicDisk[]> => (await mesh.director.disks.listDynamicDisks({})).disks;
   const known = (deployment: string, kind: (typeof KINDS)[number]) => disks.get(`${deployment} ${kind}`) as Named;
 
   async function made(deployment: string, diskName: string, kind: (typeof KINDS)[number]): Promise<Named> {
@@ -147,7 +147,7 @@ describe("scopes of dynamic disks", () => {
     const instanceId = instances.get(deployment) ?? "";
     expect((await director.provide(diskName, instanceId)).state).to.equal("TASK_STATE_DONE");
     if (kind === "detached") await director.detach(diskName);
-    const { disk } = await director.disks.getDisk({ diskName });
+    const { disk } = await director.disks.getDynamicDisk({ diskName });
     return { diskName, diskCid: disk?.diskCid ?? "", instanceId, deployment };
   }
 
@@ -256,7 +256,7 @@ describe("scopes of dynamic disks", () => {
           withOwnDisk(/^(delete|attach|resize)/.test(rpc) ? "detached" : "attached", async (named) => {
             const answer = await send(named);
             if (rpc === "listOwedRemovals") expect(answer).to.include("PERMISSION_DENIED");
-            else if (rpc === "getCapacity") expect(answer).to.include("totalBytes");
+            else if (rpc === "getDynamicDiskCapacity") expect(answer).to.include("totalBytes");
             else if (/^(get|list)/.test(rpc)) expect(answer).to.include(named.diskCid);
             else expect(answer).to.include("TASK_STATE_DONE").and.to.include('"deployment":"own"');
           }));
@@ -302,10 +302,10 @@ describe("scopes of dynamic disks", () => {
       const { taskId: ofBeta = 0 } = (await mesh.director.tasks.listTasks({ deployment: "beta" })).tasks[0] ?? {};
       const { taskId: ofOwn = 0 } = (await mesh.director.tasks.listTasks({ deployment: "own" })).tasks[0] ?? {};
       const { task } = await team()
-        .disks.getDisk({ diskName: known("beta", "attached").diskName })
+        .disks.getDynamicDisk({ diskName: known("beta", "attached").diskName })
         .then(
           () => expect.fail(),
-          () => team().disks.deleteDisk({ diskName: known("beta", "attached").diskName, wait: true }),
+          () => team().disks.deleteDynamicDisk({ diskName: known("beta", "attached").diskName, wait: true }),
         );
       const { tasks } = team();
       const reads: ((taskId: number) => Promise<unknown>)[] = [
@@ -347,9 +347,9 @@ describe("scopes of dynamic disks", () => {
       const before = await seen();
       const { diskName, instanceId } = known("beta", "detached");
       for (const { disks } of callers.values()) {
-        await disks.createDisk({ ...WISH, diskName, deployment: "beta", az: "z1" });
-        await disks.attachDisk({ diskName, instanceId, wait: true });
-        await disks.deleteDisk({ diskName, wait: true });
+        await disks.createDynamicDisk({ ...WISH, diskName, deployment: "beta", az: "z1" });
+        await disks.attachDynamicDisk({ diskName, instanceId, wait: true });
+        await disks.deleteDynamicDisk({ diskName, wait: true });
       }
       expect(await seen()).to.deep.equal(before);
     });
@@ -364,51 +364,55 @@ describe("scopes of dynamic disks", () => {
         return hostId;
       };
       const resultOf = async (hostId: string) =>
-        (await own.provideDisk({ diskName: "hosted", hostId, sizeBytes: MIB, wait: true })).task?.result;
+        (await own.provideDynamicDisk({ diskName: "hosted", hostId, sizeBytes: MIB, wait: true })).task?.result;
       for (const deployment of OUTSIDE) {
         const hostId = await hostOf(deployment);
         const before = await all();
         expect((await resultOf(hostId))?.replace(hostId, "none")).to.equal(await resultOf("none"));
         const near = { diskName: "hosted", hostId, sizeBytes: MIB, wait: true };
-        expect((await own.createDisk(near)).task?.result).to.equal(`host \`${hostId}\` not found: no CPI has it`);
+        expect((await own.createDynamicDisk(near)).task?.result).to.equal(
+          `host \`${hostId}\` not found: no CPI has it`,
+        );
         expect(await all()).to.deep.equal(before);
       }
       director.cpi.addHost("free", "z1");
       for (const hostId of [await hostOf("own"), "free"]) {
         expect(await resultOf(hostId)).to.include(`attached disk \`hosted\` to host \`${hostId}\``);
-        await own.detachDisk({ diskName: "hosted", wait: true });
+        await own.detachDynamicDisk({ diskName: "hosted", wait: true });
       }
-      await own.deleteDisk({ diskName: "hosted", wait: true });
+      await own.deleteDynamicDisk({ diskName: "hosted", wait: true });
     });
 
     it("a disk on a host -> is its maker's scope's; for others its name is taken and no more", async () => {
       mesh.director.cpi.addHost("h1", "z1");
       const [own, other] = [callers.get("csi/own") as Caller, callers.get("operator-disks/a") as Caller];
       const wish = { diskName: "on-host", hostId: "h1", sizeBytes: MIB, wait: true };
-      const { disk } = await own.disks.provideDisk(wish);
+      const { disk } = await own.disks.provideDynamicDisk(wish);
       expect(disk).to.include({ hostId: "h1", deployment: "" });
-      await rejection(other.disks.getDisk({ diskName: "on-host" }), NotFoundError);
-      expect((await other.disks.provideDisk(wish)).task?.result).to.contain("its name is taken");
-      const { task } = await other.disks.detachDisk({ diskName: "on-host", hostId: "h1", wait: true });
+      await rejection(other.disks.getDynamicDisk({ diskName: "on-host" }), NotFoundError);
+      expect((await other.disks.provideDynamicDisk(wish)).task?.result).to.contain("its name is taken");
+      const { task } = await other.disks.detachDynamicDisk({ diskName: "on-host", hostId: "h1", wait: true });
       expect(task?.result).to.equal("disk `on-host` not found");
-      await own.disks.detachDisk({ diskName: "on-host", wait: true });
-      expect((await own.disks.deleteDisk({ diskName: "on-host", wait: true })).task?.state).to.equal("TASK_STATE_DONE");
+      await own.disks.detachDynamicDisk({ diskName: "on-host", wait: true });
+      expect((await own.disks.deleteDynamicDisk({ diskName: "on-host", wait: true })).task?.state).to.equal(
+        "TASK_STATE_DONE",
+      );
     });
 
     it("a disk that a caller with a scope made -> still there after a restart", async () => {
       for (const [who, { disks }] of callers) {
         const diskName = `made-by-${who.replace("/", "-")}`;
-        await disks.createDisk({ ...WISH, diskName, deployment: "own", az: "z1" });
+        await disks.createDynamicDisk({ ...WISH, diskName, deployment: "own", az: "z1" });
         await mesh.director.restartTuned({});
-        expect((await disks.getDisk({ diskName })).disk?.deployment).to.equal("own");
-        await disks.deleteDisk({ diskName, wait: true });
+        expect((await disks.getDynamicDisk({ diskName })).disk?.deployment).to.equal("own");
+        await disks.deleteDynamicDisk({ diskName, wait: true });
       }
     });
 
     it("a page token of another caller's list -> shows only own disks", async () => {
-      const { nextPageToken: pageToken } = await mesh.director.disks.listDisks({ pageSize: 1 });
+      const { nextPageToken: pageToken } = await mesh.director.disks.listDynamicDisks({ pageSize: 1 });
       for (const { disks } of callers.values()) {
-        const { disks: shown, nextPageToken } = await disks.listDisks({ pageSize: 10, pageToken });
+        const { disks: shown, nextPageToken } = await disks.listDynamicDisks({ pageSize: 10, pageToken });
         expect(shown.map(({ deployment }) => deployment)).to.deep.equal(["own", "own"]);
         expect(nextPageToken).to.equal("");
       }

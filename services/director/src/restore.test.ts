@@ -62,9 +62,9 @@ for (const store of ["a folder", "MongoDB"])
       const [instance = ""] = await director.deploy("one", 1);
       const done = await director.provide("disk-0", instance);
       const gate = director.cpi.gate("createDisk", "before");
-      const { task: running } = await director.disks.provideDisk(wanted("disk-1", instance));
+      const { task: running } = await director.disks.provideDynamicDisk(wanted("disk-1", instance));
       await gate.reached;
-      const { task: waiting } = await director.disks.provideDisk(wanted("disk-2", instance));
+      const { task: waiting } = await director.disks.provideDynamicDisk(wanted("disk-2", instance));
       const taskIds = [running?.taskId ?? 0, waiting?.taskId ?? 0];
       const file = await backUp();
       gate.release();

@@ -28,8 +28,8 @@ import { deleteConfig, getConfig, listConfigs } from "./configs/handlers.js";
 import { updateConfig } from "./configs/update-config.js";
 import { forgetPossibleOrphan, listPossibleOrphans } from "./cpi/handlers.js";
 import { deploymentTasks, listDeployments } from "./deployments/handlers.js";
-import { getCapacity } from "./disks/dynamic/capacity.js";
-import { dynamicDiskTasks, getDisk, listDisks } from "./disks/dynamic/handlers.js";
+import { getDynamicDiskCapacity } from "./disks/dynamic/capacity.js";
+import { dynamicDiskTasks, getDynamicDisk, listDynamicDisks } from "./disks/dynamic/handlers.js";
 import { listOwedRemovals } from "./disks/handlers.js";
 import { listPersistentDisks, listSnapshots, persistentDiskTasks } from "./disks/persistent/handlers.js";
 import { explain } from "./explain/handlers.js";
@@ -133,9 +133,9 @@ const METHODS = {
     listPersistentDisks,
     listPossibleOrphans,
     forgetPossibleOrphan,
-    getCapacity,
-    getDisk,
-    listDisks,
+    getDynamicDiskCapacity,
+    getDynamicDisk,
+    listDynamicDisks,
     listOwedRemovals,
     getTask,
     listTasks,

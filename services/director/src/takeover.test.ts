@@ -69,7 +69,7 @@ describe("two directors on one database", () => {
     try {
       const [instanceId] = (await first.deploy("web", 1)) as [string];
       const gate = first.cpi.gate("createDisk", "after");
-      const { task } = await disks.provideDisk({
+      const { task } = await disks.provideDynamicDisk({
         diskName: "data",
         instanceId,
         diskPoolName: "fast",

@@ -28,7 +28,7 @@ describe("tasks", () => {
   });
 
   async function startProvide(diskName: string, instanceId: string): Promise<number> {
-    const { task } = await director.disks.provideDisk({ ...WANTED, diskName, instanceId });
+    const { task } = await director.disks.provideDynamicDisk({ ...WANTED, diskName, instanceId });
     return task?.taskId ?? 0;
   }
   const stateOf = async (taskId: number): Promise<string> => (await director.task(taskId)).state;
@@ -82,7 +82,7 @@ describe("tasks", () => {
   it("wait on a task that takes longer than the call -> returns the task before the deadline", async () => {
     const gate = director.cpi.gate("createDisk", "before");
     const started = Date.now();
-    const { task } = await director.disks.provideDisk(
+    const { task } = await director.disks.provideDynamicDisk(
       { ...WANTED, diskName: name, instanceId: first, wait: true },
       { deadlineMs: ANSWER_MARGIN_MS + 3_000 },
     );
@@ -271,7 +271,7 @@ describe("the output of a task", () => {
     for (const gate of methods.map((method) => director.cpi.gate(method, "after"))) {
       if (taskId === 0) {
         const wanted = { ...WANTED, diskName: "kept", instanceId: first, metadata: { a: 1 } };
-        taskId = (await director.disks.provideDisk(wanted)).task?.taskId ?? 0;
+        taskId = (await director.disks.provideDynamicDisk(wanted)).task?.taskId ?? 0;
       }
       await gate.reached;
       await eventually(async () => {
@@ -313,7 +313,7 @@ describe("limits of tasks", () => {
   after(() => director?.stop());
 
   const start = async (diskName: string): Promise<Task> =>
-    (await director.disks.provideDisk({ ...WANTED, diskName, instanceId: first })).task as Task;
+    (await director.disks.provideDynamicDisk({ ...WANTED, diskName, instanceId: first })).task as Task;
 
   it("too many unended tasks -> refused", async () => {
     const gate = director.cpi.gate("createDisk", "before");

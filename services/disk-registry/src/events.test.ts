@@ -1,11 +1,11 @@
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import {
   type DiskRegistryServiceDefinition,
-  type Event,
+  type FleetEvent,
   FleetServiceDefinition,
   Health,
   HostState,
-  type ListEventsRequest,
+  type ListFleetEventsRequest,
   UnknownDiskVerdict,
 } from "@diskmesh/api/registry";
 import {
@@ -34,12 +34,12 @@ type Changes = {
 describe("the event log", () => {
   const fleet = SharedRegistry.forAllTests();
 
-  const events = (request: Partial<ListEventsRequest> = {}): Promise<Event[]> =>
+  const events = (request: Partial<ListFleetEventsRequest> = {}): Promise<FleetEvent[]> =>
     allPages(async (pageToken) => {
-      const page = await fleet.registry.operator.listEvents({ ...request, pageToken });
+      const page = await fleet.registry.operator.listFleetEvents({ ...request, pageToken });
       return { items: page.events, nextPageToken: page.nextPageToken };
     });
-  const newest = async (request: Partial<ListEventsRequest> = {}): Promise<Event | undefined> =>
+  const newest = async (request: Partial<ListFleetEventsRequest> = {}): Promise<FleetEvent | undefined> =>
     (await events(request))[0];
   /** Returns the registry's log lines about the call. */
   const linesOf = (requestId: string): Record<string, unknown>[] =>
@@ -47,7 +47,8 @@ describe("the event log", () => {
       .split("\n")
       .filter((line) => line.includes('"audit":"call"') && line.includes(`"requestId":"${requestId}"`))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const actions = async (request: Partial<ListEventsRequest>) => (await events(request)).map(({ action }) => action);
+  const actions = async (request: Partial<ListFleetEventsRequest>) =>
+    (await events(request)).map(({ action }) => action);
 
   it("has one event, and the log one line, for each change, with its name, its caller and the changed things", async () => {
     const { registry } = fleet;
@@ -209,7 +210,7 @@ describe("the event log", () => {
     const dispatcher = fleet.registry.client("cpi-dispatcher");
     await rejection(dispatcher.deleteDisk({ diskId: "a" }), InvalidStateError);
     expect((await newest())?.user).to.equal("operator");
-    await rejection(dispatcher.listEvents({}), PermissionDeniedError);
+    await rejection(dispatcher.listFleetEvents({}), PermissionDeniedError);
     await dispatcher.unpublishDisk({ diskId: "a" });
     expect(await newest({ action: "UnpublishDisk" })).to.deep.include({ user: "cpi-dispatcher", routine: true });
   });

@@ -60,7 +60,7 @@ describe("disks that move", () => {
     const disk = await lies("x", "d2");
     expect(disk.publication?.sessionNumber).to.equal(session);
     expect(holder.served).to.deep.equal(["x on d1", "x on d1 and d2", "x on d2"]);
-    const events = await fleet.registry.operator.listEvents({ diskId: "x" });
+    const events = await fleet.registry.operator.listFleetEvents({ diskId: "x" });
     expect(events.events.map(({ action }) => action)).to.include.members(["MoveBegun", "MoveCutOver"]);
   });
 

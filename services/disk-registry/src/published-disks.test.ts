@@ -138,7 +138,7 @@ describe("changes of published disks", () => {
     await say(problem);
     await say();
     expect((await fleet.registry.disk("x")).trouble).to.equal(undefined);
-    const { events } = await operator.listEvents({});
+    const { events } = await operator.listFleetEvents({});
     const actions = events.map(({ action }) => action).filter((action) => action.startsWith("DiskU"));
     expect(actions).to.deep.equal(["DiskUsable", "DiskUnusable"]);
   });

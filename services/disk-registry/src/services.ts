@@ -51,7 +51,7 @@ import { unassignHost } from "./handlers/hosts/unassign-host.js";
 import { watchHosts } from "./handlers/hosts/watch-hosts.js";
 import { createJoinToken, listJoinTokens, revokeJoinToken } from "./handlers/joins/join-tokens.js";
 import { renewCertificate } from "./handlers/joins/renew-certificate.js";
-import { listEvents } from "./handlers/list-events.js";
+import { listFleetEvents } from "./handlers/list-fleet-events.js";
 import { listTroubles } from "./handlers/list-troubles.js";
 
 const INFRASTRUCTURE: readonly Role[] = ["operator", "operator-hosts"];
@@ -110,7 +110,7 @@ export function addServices(
     publishDisk: change(DISK_USERS, "PublishDisk", publishDisk),
     unpublishDisk: change(DISK_USERS, "UnpublishDisk", unpublishDisk),
     assignHost: change(DISK_USERS, "AssignHost", assignHost),
-    listEvents: allow([...OPERATOR_ROLES, "director"], listEvents),
+    listFleetEvents: allow([...OPERATOR_ROLES, "director"], listFleetEvents),
     unassignHost: change(DISK_USERS, "UnassignHost", unassignHost),
   });
   offer(server, FleetServiceDefinition, current, {

@@ -90,9 +90,9 @@ function pairOf(mesh: TestMesh, instanceIds: readonly string[]): Pair {
   return async (slot) => {
     const diskName = `bench-${slot}`;
     const place = { diskName, instanceId: instanceIds[slot] ?? "", diskPoolName: "default", sizeBytes: MIB_BYTES };
-    const { task: provided } = await disks.provideDisk({ ...place, wait: true });
+    const { task: provided } = await disks.provideDynamicDisk({ ...place, wait: true });
     if (provided?.state !== "TASK_STATE_DONE") throw new Error(`provide of ${diskName}: ${provided?.result}`);
-    const { task: detached } = await disks.detachDisk({ diskName, wait: true });
+    const { task: detached } = await disks.detachDynamicDisk({ diskName, wait: true });
     if (detached?.state !== "TASK_STATE_DONE") throw new Error(`detach of ${diskName}: ${detached?.result}`);
   };
 }

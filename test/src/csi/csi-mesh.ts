@@ -112,7 +112,7 @@ export class CsiMesh implements AsyncDisposable {
 
   /** Returns the names of the disks in the director, and the nodes that have them. */
   async attachments(): Promise<Record<string, string>> {
-    const { disks } = await this.mesh.clients.disks.listDisks({ pageSize: 1_000 });
+    const { disks } = await this.mesh.clients.disks.listDynamicDisks({ pageSize: 1_000 });
     return Object.fromEntries(
       disks.map(({ diskName, instanceId, hostId }) => [diskName, hostId === "" ? instanceId : `host/${hostId}`]),
     );

@@ -33,7 +33,7 @@ describe("volumes of nodes that are hosts, without a deployment", () => {
   }
 
   async function hostOf(volumeId: string): Promise<string> {
-    const { disk } = await csi.mesh.clients.disks.getDisk({ diskName: volumeId });
+    const { disk } = await csi.mesh.clients.disks.getDynamicDisk({ diskName: volumeId });
     const { disk: inRegistry } = await csi.mesh.clients.registry.getDisk({ diskId: disk?.diskCid ?? "" });
     const [deviceId = ""] = inRegistry === undefined ? [] : devicesWithBytes(inRegistry);
     return (await csi.mesh.device(deviceId)).hostId;

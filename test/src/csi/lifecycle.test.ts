@@ -142,7 +142,7 @@ describe("a volume's life in Kubernetes's order", () => {
     expect(await controller.controllerExpandVolume({ volumeId, capacityRange })).to.deep.equal(expanded);
     for (const _ of [1, 2])
       await controller.controllerModifyVolume({ volumeId, mutableParameters: { writeIops: "100" } });
-    const { disk } = await csi.mesh.clients.disks.getDisk({ diskName: volumeId });
+    const { disk } = await csi.mesh.clients.disks.getDynamicDisk({ diskName: volumeId });
     expect(disk?.limits).to.include({ readIops: 500, writeIops: 100 });
     const after = await controller.getCapacity(asked);
     const taken = before.availableCapacity - after.availableCapacity;

@@ -16,8 +16,10 @@ const DEFINITIONS = [common, cpi, director, internal, registry]
   .flatMap((module) => Object.values(module) as object[])
   .filter((value): value is ServiceDefinition => "fullName" in value && "methods" in value);
 
-const ALLOWED = ["Create", "Attach", "Detach", "Delete", "Get", "Resize", "Provide"].map((verb) => `${verb}Disk`);
-const MORE_ALLOWED = ["ListDisks", "GetCapacity", "SetDiskLimits"];
+const ALLOWED = ["Create", "Attach", "Detach", "Delete", "Get", "Resize", "Provide"].map(
+  (verb) => `${verb}DynamicDisk`,
+);
+const MORE_ALLOWED = ["ListDynamicDisks", "GetDynamicDiskCapacity", "SetDynamicDiskLimits"];
 
 const READS = ["GetTask", "GetTaskOutput", "ListDeployments", "ListInstances", "ListTasks", "WatchTask"];
 

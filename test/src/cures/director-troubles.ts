@@ -25,7 +25,7 @@ async function restored(mesh: TestMesh): Promise<void> {
   const tasks = await Promise.all(
     ["one", "two"].map(async (diskName) => {
       const disk = { diskName, instanceId, diskPoolName: "default", sizeBytes: MIB_BYTES };
-      return (await mesh.clients.disks.provideDisk({ ...disk, wait: false })).task?.taskId ?? 0;
+      return (await mesh.clients.disks.provideDynamicDisk({ ...disk, wait: false })).task?.taskId ?? 0;
     }),
   );
   const [file, config] = [join(mesh.folder, "director.backup"), join(mesh.folder, "shipped.yaml")];

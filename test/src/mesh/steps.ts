@@ -93,17 +93,17 @@ export async function provideDisk(mesh: Mesh, diskName: string, instanceId: stri
     sizeBytes: MIB_BYTES,
     wait: true,
   };
-  await runTask(`provide ${diskName}`, () => mesh.clients.disks.provideDisk(request));
-  const { disk } = await retrying("GetDisk", () => mesh.clients.disks.getDisk({ diskName }));
+  await runTask(`provide ${diskName}`, () => mesh.clients.disks.provideDynamicDisk(request));
+  const { disk } = await retrying("GetDynamicDisk", () => mesh.clients.disks.getDynamicDisk({ diskName }));
   return disk?.diskCid ?? "";
 }
 
 export async function detachDisk(mesh: Mesh, diskName: string): Promise<void> {
-  await runTask(`detach ${diskName}`, () => mesh.clients.disks.detachDisk({ diskName, wait: true }));
+  await runTask(`detach ${diskName}`, () => mesh.clients.disks.detachDynamicDisk({ diskName, wait: true }));
 }
 
 export async function deleteDisk(mesh: Mesh, diskName: string): Promise<void> {
-  await runTask(`delete ${diskName}`, () => mesh.clients.disks.deleteDisk({ diskName, wait: true }));
+  await runTask(`delete ${diskName}`, () => mesh.clients.disks.deleteDynamicDisk({ diskName, wait: true }));
 }
 
 /** Backs up the registry with the diskmesh command, which finds the leader. Returns the command's output. */

@@ -182,9 +182,9 @@ export class RotatedFleet implements AsyncDisposable {
   async #giveDisk(diskName: string, instanceId: string): Promise<void> {
     const { disks } = this.#operator;
     const wanted = { diskName, instanceId, diskPoolName: "default", sizeBytes: MIB_BYTES, wait: true };
-    await done(disks.provideDisk(wanted));
-    await done(disks.detachDisk({ diskName, wait: true }));
-    await done(disks.deleteDisk({ diskName, wait: true }));
+    await done(disks.provideDynamicDisk(wanted));
+    await done(disks.detachDynamicDisk({ diskName, wait: true }));
+    await done(disks.deleteDynamicDisk({ diskName, wait: true }));
   }
 
   async #lastHeartbeats(): Promise<number[]> {

@@ -305,7 +305,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
         async () => expect((await mesh.typed("why", "service", "director")).out).to.match(/dispatcher/),
         PATIENCE,
       );
-      const { task } = await mesh.clients.disks.provideDisk({
+      const { task } = await mesh.clients.disks.provideDynamicDisk({
         ...{ diskName: "waits", instanceId: stuck.instanceIds[0] ?? "", diskPoolName: "default" },
         ...{ sizeBytes: MIB_BYTES, wait: false },
       });

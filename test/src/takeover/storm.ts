@@ -54,11 +54,11 @@ class Callers {
   provide(diskName: string, target: number): Promise<void> {
     const instanceId = this.targets[target % this.targets.length] ?? "";
     const request = { diskName, instanceId, diskPoolName: "fast", sizeBytes: 1024 * 1024 };
-    return this.#ask(`provide ${diskName}`, () => this.fleet.mesh.clients.disks.provideDisk(request));
+    return this.#ask(`provide ${diskName}`, () => this.fleet.mesh.clients.disks.provideDynamicDisk(request));
   }
 
   detach(diskName: string): Promise<void> {
-    return this.#ask(`detach ${diskName}`, () => this.fleet.mesh.clients.disks.detachDisk({ diskName }));
+    return this.#ask(`detach ${diskName}`, () => this.fleet.mesh.clients.disks.detachDynamicDisk({ diskName }));
   }
 
   deploy(name: string, instances: number): Promise<void> {

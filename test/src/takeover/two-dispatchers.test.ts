@@ -18,16 +18,16 @@ describe("a director with two dispatchers", function () {
 
   const create = async (diskName: string) => {
     const wanted = { diskName, deployment: "base", az: "z1", diskPoolName: "fast", sizeBytes: 1, wait: true };
-    const { task } = await fleet.mesh.clients.disks.createDisk(wanted, { deadlineMs: 120_000 });
+    const { task } = await fleet.mesh.clients.disks.createDynamicDisk(wanted, { deadlineMs: 120_000 });
     expect(task?.state, task?.result).to.equal(TaskState.DONE);
-    return (await fleet.mesh.clients.disks.getDisk({ diskName })).disk?.diskCid ?? "";
+    return (await fleet.mesh.clients.disks.getDynamicDisk({ diskName })).disk?.diskCid ?? "";
   };
   /** Deletes a disk, and resolves when its CPI call is held. */
   const deleting = async (diskName: string) => {
     const diskCid = await create(diskName);
     const call = `delete_disk ${diskCid}`;
     const held = fleet.cloud.hold(call);
-    const { task } = await fleet.mesh.clients.disks.deleteDisk({ diskName });
+    const { task } = await fleet.mesh.clients.disks.deleteDynamicDisk({ diskName });
     await eventually(() => expect(fleet.cloud.begun()).to.include(call), PATIENCE);
     const timesBegun = () => fleet.cloud.begun().filter((one) => one === call).length;
     return { taskId: task?.taskId ?? 0, held, timesBegun, pid: fleet.cloud.processOn(diskCid) };

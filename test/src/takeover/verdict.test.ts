@@ -42,7 +42,7 @@ function world() {
           listInstances: async () => ({ instances }),
           listPossibleOrphans: async () => ({ possibleOrphans, nextPageToken: "" }),
         },
-        disks: { listDisks: async () => ({ disks, nextPageToken: "" }) },
+        disks: { listDynamicDisks: async () => ({ disks, nextPageToken: "" }) },
       },
     },
   } as unknown as FileFleet;

@@ -9,7 +9,7 @@ export async function violationsOf(fleet: FileFleet, wanted: ReadonlyMap<string,
   const listed = await Promise.all(names.map((deployment) => deployments.listInstances({ deployment })));
   const instances = listed.flatMap((page) => page.instances);
   const recorded = await allPages(async (pageToken) => {
-    const page = await disks.listDisks({ pageToken });
+    const page = await disks.listDynamicDisks({ pageToken });
     return { items: page.disks, nextPageToken: page.nextPageToken };
   });
   const orphans = await allPages(async (pageToken) => {

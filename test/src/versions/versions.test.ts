@@ -105,8 +105,10 @@ describe("this version and the last release side by side", function () {
       new Load(async (number) => {
         const instanceId = number % 2 === 0 ? first : second;
         const wanted = { diskName: "moving", instanceId, diskPoolName: "default", sizeBytes: DISK_BYTES, wait: true };
-        await ended("ProvideDisk", () => mesh.clients.disks.provideDisk(wanted));
-        await ended("DetachDisk", () => mesh.clients.disks.detachDisk({ diskName: "moving", wait: true }));
+        await ended("ProvideDynamicDisk", () => mesh.clients.disks.provideDynamicDisk(wanted));
+        await ended("DetachDynamicDisk", () =>
+          mesh.clients.disks.detachDynamicDisk({ diskName: "moving", wait: true }),
+        );
       }),
     ];
 

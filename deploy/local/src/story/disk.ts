@@ -12,7 +12,7 @@ export const DISK_SIZE_BYTES = 32 * MIB_BYTES;
 export async function findDisk(scene: Scene): Promise<DynamicDisk | undefined> {
   const { disk } = await waitFor(scene, `disk ${DISK_NAME}`, async () => {
     try {
-      return await scene.clients.disks.getDisk({ diskName: DISK_NAME });
+      return await scene.clients.disks.getDynamicDisk({ diskName: DISK_NAME });
     } catch (error) {
       if (error instanceof NotFoundError) return { disk: undefined };
       throw error;
@@ -30,7 +30,7 @@ export async function provideDisk(scene: Scene, instance: Instance): Promise<Dyn
     sizeBytes: DISK_SIZE_BYTES,
     wait: true,
   };
-  await runTask(scene, `provide ${DISK_NAME}`, () => scene.clients.disks.provideDisk(request));
+  await runTask(scene, `provide ${DISK_NAME}`, () => scene.clients.disks.provideDynamicDisk(request));
   const disk = await findDisk(scene);
   if (disk?.instanceId !== instance.instanceId)
     throw new InvalidStateError(
@@ -56,7 +56,7 @@ export async function fenceUser(scene: Scene, diskId: string): Promise<string> {
 /** Detaches the disk from its VM; does nothing when it is not attached. */
 export async function detachDisk(scene: Scene): Promise<void> {
   await runTask(scene, `detach ${DISK_NAME}`, () =>
-    scene.clients.disks.detachDisk({ diskName: DISK_NAME, wait: true }),
+    scene.clients.disks.detachDynamicDisk({ diskName: DISK_NAME, wait: true }),
   );
 }
 

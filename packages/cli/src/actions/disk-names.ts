@@ -5,7 +5,7 @@ import type { Mesh } from "../mesh/mesh.js";
 /** Returns the CID of the dynamic disk with that name. Any other text is taken for a CID, also while no director answers. */
 export async function cidOfDisk(mesh: Mesh, nameOrCid: string): Promise<string> {
   try {
-    const { disk } = await mesh.disks.getDisk({ diskName: nameOrCid });
+    const { disk } = await mesh.disks.getDynamicDisk({ diskName: nameOrCid });
     return disk?.diskCid || nameOrCid;
   } catch (error) {
     if (error instanceof DomainError) return nameOrCid;
@@ -21,7 +21,7 @@ export async function namesOfDisks(mesh: Mesh): Promise<ReadonlyMap<string, stri
 
 export function dynamicDisks(mesh: Mesh, deployment = "") {
   return allPages(async (pageToken) => {
-    const { disks: items, nextPageToken } = await mesh.disks.listDisks({ deployment, pageToken });
+    const { disks: items, nextPageToken } = await mesh.disks.listDynamicDisks({ deployment, pageToken });
     return { items, nextPageToken };
   });
 }

@@ -1,5 +1,5 @@
 import type { Event as DirectorEvent } from "@diskmesh/api/director";
-import type { Event as RegistryEvent } from "@diskmesh/api/registry";
+import type { FleetEvent as RegistryEvent } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
 import type { Mesh } from "../mesh/mesh.js";
 import { UsageError } from "../output/exit-codes.js";
@@ -98,10 +98,10 @@ async function* directorEvents(
 
 async function* registryEvents(
   mesh: Mesh,
-  request: Parameters<Mesh["registry"]["listEvents"]>[0],
+  request: Parameters<Mesh["registry"]["listFleetEvents"]>[0],
 ): AsyncGenerator<ListedEvent> {
   for (let pageToken = ""; ; ) {
-    const page = await mesh.registry.listEvents({ ...request, pageToken });
+    const page = await mesh.registry.listFleetEvents({ ...request, pageToken });
     for (const event of page.events) yield { service: "disk-registry", ...event };
     pageToken = page.nextPageToken;
     if (pageToken === "") return;

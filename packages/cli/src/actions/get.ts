@@ -10,7 +10,7 @@ const KINDS: Readonly<Record<string, (mesh: Mesh, name: string) => Promise<objec
   host: async ({ registry }, hostId) => (await registry.getHost({ hostId })).host,
   device: async ({ registry }, deviceId) => (await registry.getDevice({ deviceId })).device,
   disk: async (mesh, name) => (await mesh.registry.getDisk({ diskId: await cidOfDisk(mesh, name) })).disk,
-  "dynamic-disk": async ({ disks }, diskName) => (await disks.getDisk({ diskName })).disk,
+  "dynamic-disk": async ({ disks }, diskName) => (await disks.getDynamicDisk({ diskName })).disk,
   pool: async ({ registry }, pool) => (await registry.getCapacity({ pool })).pools,
   vm: getInstance,
   config: async ({ configs }, typeAndName) => {

@@ -1,4 +1,9 @@
-import type { DynamicDisk, DynamicDiskServiceDefinition, GetCapacityResponse, Task } from "@diskmesh/api/director";
+import type {
+  DynamicDisk,
+  DynamicDiskServiceDefinition,
+  GetDynamicDiskCapacityResponse,
+  Task,
+} from "@diskmesh/api/director";
 import { ExportKind, type OnHostSilence, type Trouble } from "@diskmesh/api/registry";
 import { NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { type Client, errorOfMessage } from "@diskmesh/rpc";
@@ -37,7 +42,7 @@ export class DirectorDisks {
 
   async get(diskName: string): Promise<DynamicDisk | undefined> {
     try {
-      return (await this.#call(() => this.client.getDisk({ diskName }))).disk;
+      return (await this.#call(() => this.client.getDynamicDisk({ diskName }))).disk;
     } catch (error) {
       if (error instanceof NotFoundError) return undefined;
       throw error;
@@ -47,7 +52,7 @@ export class DirectorDisks {
   /** Returns the disk's trouble if there is any. Throws NotFoundError for an unknown disk. */
   async trouble(diskName: string): Promise<Trouble | undefined> {
     const request = { diskName, withTrouble: true };
-    return (await this.#call(() => this.client.getDisk(request), this.#troubleSlots)).trouble;
+    return (await this.#call(() => this.client.getDynamicDisk(request), this.#troubleSlots)).trouble;
   }
 
   async create({ volumeId, kind, az, hostId, ...wanted }: Wanted): Promise<DynamicDisk> {
@@ -56,33 +61,33 @@ export class DirectorDisks {
       "deployment" in owner
         ? { deployment: owner.deployment, az, diskPoolName: kind }
         : { ...(hostId === "" ? { az } : { hostId }), pool: kind, exportKind: ExportKind.DEVICE };
-    return this.#changed(() => this.client.createDisk({ ...wanted, ...place, diskName: volumeId, wait: true }));
+    return this.#changed(() => this.client.createDynamicDisk({ ...wanted, ...place, diskName: volumeId, wait: true }));
   }
 
   async attach(diskName: string, node: Node, readOnly: boolean): Promise<DynamicDisk> {
-    return this.#changed(() => this.client.attachDisk({ diskName, ...node, readOnly, wait: true }));
+    return this.#changed(() => this.client.attachDynamicDisk({ diskName, ...node, readOnly, wait: true }));
   }
 
   async resize(diskName: string, sizeBytes: number): Promise<DynamicDisk> {
-    return this.#changed(() => this.client.resizeDisk({ diskName, sizeBytes, wait: true }));
+    return this.#changed(() => this.client.resizeDynamicDisk({ diskName, sizeBytes, wait: true }));
   }
 
   async setLimits(diskName: string, limits: Limits): Promise<DynamicDisk> {
-    return this.#changed(() => this.client.setDiskLimits({ diskName, limits, wait: true }));
+    return this.#changed(() => this.client.setDynamicDiskLimits({ diskName, limits, wait: true }));
   }
 
-  async capacity(az: string, kind: string): Promise<GetCapacityResponse> {
+  async capacity(az: string, kind: string): Promise<GetDynamicDiskCapacityResponse> {
     const of = "deployment" in this.owner ? { diskPoolName: kind } : { pool: kind };
-    return this.#call(() => this.client.getCapacity({ az, ...of }));
+    return this.#call(() => this.client.getDynamicDiskCapacity({ az, ...of }));
   }
 
   /** Detaches the disk unless another attachment replaced this one. */
   async detach(diskName: string, attachmentId: string): Promise<void> {
-    await this.#ended(() => this.client.detachDisk({ diskName, attachmentId, wait: true }));
+    await this.#ended(() => this.client.detachDynamicDisk({ diskName, attachmentId, wait: true }));
   }
 
   async delete(diskName: string): Promise<void> {
-    await this.#ended(() => this.client.deleteDisk({ diskName, wait: true }));
+    await this.#ended(() => this.client.deleteDynamicDisk({ diskName, wait: true }));
   }
 
   /**
@@ -96,7 +101,7 @@ export class DirectorDisks {
   ): Promise<{ disks: DynamicDisk[]; nextPageToken: string }> {
     const { owner } = this;
     const deployment = "deployment" in owner ? owner.deployment : "";
-    return this.#call(() => this.client.listDisks({ deployment, ...node, pageSize, pageToken }));
+    return this.#call(() => this.client.listDynamicDisks({ deployment, ...node, pageSize, pageToken }));
   }
 
   async #changed(

@@ -54,7 +54,7 @@ describe("unsolicited messages of agents", () => {
     for (const name of ["kept", "gone"])
       expect((await director.provide(name, instanceId)).state).to.equal(TaskState.DONE);
     await director.detach("gone");
-    const { disk } = await director.disks.getDisk({ diskName: "kept" });
+    const { disk } = await director.disks.getDynamicDisk({ diskName: "kept" });
     await agent().stop();
     agent().links.clear();
     agent().failureOf.set("add", new Error("the bus is not there yet"));

@@ -32,7 +32,7 @@ describe("audit events of the director", () => {
 
   it("events name the user, the action, the object and the task, newest first", async () => {
     const task = await director.provide("d", instanceId);
-    const { disk } = await director.disks.getDisk({ diskName: "d" });
+    const { disk } = await director.disks.getDynamicDisk({ diskName: "d" });
     const all = await eventually(async () => {
       const found = await events({ taskId: task.taskId });
       expect(found).to.have.length(6);
@@ -109,7 +109,7 @@ describe("audit events of the director", () => {
     const [before] = (await events({})) as [Event];
     const gate = director.cpi.gate("attachDisk", "before");
     const wanted = { diskName: "e", instanceId, diskPoolName: "fast", sizeBytes: 1 };
-    const { task } = await director.disks.provideDisk(wanted);
+    const { task } = await director.disks.provideDynamicDisk(wanted);
     await gate.reached;
     await director.process.kill();
     gate.release();

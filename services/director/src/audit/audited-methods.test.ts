@@ -83,7 +83,7 @@ describe("audit of the director's methods", () => {
   it("a method that starts a task -> the task's begin and end events have its id", async () => {
     const requestId = "audit-task";
     const wanted = { diskName: "d", instanceId, diskPoolName: "fast", sizeBytes: 1, wait: true };
-    const { task } = await director.disks.provideDisk(wanted, { requestId });
+    const { task } = await director.disks.provideDynamicDisk(wanted, { requestId });
     expect(task?.state).to.equal(TaskState.DONE);
     await eventually(async () => {
       const found = (await eventsOf(requestId)).filter(({ objectType }) => objectType === "dynamic_disk");
@@ -101,7 +101,7 @@ describe("audit of the director's methods", () => {
 
   it("a cancelled task -> an event for the cancel, and the outcome in the task's end event", async () => {
     const gate = director.cpi.gate("detachDisk", "before");
-    const { task } = await director.disks.detachDisk({ diskName: "d" }, { requestId: "audit-detach" });
+    const { task } = await director.disks.detachDynamicDisk({ diskName: "d" }, { requestId: "audit-detach" });
     const taskId = task?.taskId ?? 0;
     await gate.reached;
     await director.tasks.cancelTask({ taskId }, { requestId: "audit-cancel" });

@@ -12,7 +12,7 @@ describe("the permission policy", () => {
     expect(allowed(["bosh.d1.admin"])).to.deep.equal([true, true]);
     expect(allowed(["bosh.d2.admin", "bosh.d2.read"])).to.deep.equal([false, false]);
     expect(allowed(["bosh.d1.read"])).to.deep.equal([false, true]);
-    expect(isAllowed("provideDisk", ["bosh.dynamic-disks.create"], "d1")).to.equal(false);
+    expect(isAllowed("provideDynamicDisk", ["bosh.dynamic-disks.create"], "d1")).to.equal(false);
   });
 
   it("over gRPC, each operator role permits what its name says, and only the first permits everything", () => {
@@ -20,14 +20,21 @@ describe("the permission policy", () => {
     const reads = of("operator-reader");
     for (const method of reads) expect(method).to.match(/^(get|list|watch|explain)/);
     expect(of("operator-hosts")).to.deep.equal(reads);
-    const changes = ["resizeDisk", "setDiskLimits"];
-    const disks = ["provideDisk", "createDisk", "attachDisk", ...changes, "detachDisk", "deleteDisk"];
+    const changes = ["resizeDynamicDisk", "setDynamicDiskLimits"];
+    const disks = [
+      "provideDynamicDisk",
+      "createDynamicDisk",
+      "attachDynamicDisk",
+      ...changes,
+      "detachDynamicDisk",
+      "deleteDynamicDisk",
+    ];
     expect(of("operator-disks")).to.have.members([...reads, ...disks]);
     expect(of("csi"), "no method but those of dynamic disks").to.have.members([
       ...disks,
-      "getDisk",
-      "listDisks",
-      "getCapacity",
+      "getDynamicDisk",
+      "listDynamicDisks",
+      "getDynamicDiskCapacity",
     ]);
     const kept = ["updateConfig", "deleteConfig", "diffConfig", "deleteOrphanedDisk", "forgetPossibleOrphan"];
     const more = ["forgetAgentAuthority", "deleteSnapshots", "callMethod", "createMethodLink", "createBackup"];
@@ -42,17 +49,25 @@ describe("the permission policy", () => {
 
   it("callers with a scope may use dynamic disks, and read what they need for that", () => {
     const scoped = scopedMethods((server) => addServices(server, () => expect.fail()));
-    const disks = ["attachDisk", "createDisk", "deleteDisk", "detachDisk", "getCapacity", "getDisk", "listDisks"];
-    const more = ["provideDisk", "resizeDisk", "setDiskLimits"];
+    const disks = [
+      "attachDynamicDisk",
+      "createDynamicDisk",
+      "deleteDynamicDisk",
+      "detachDynamicDisk",
+      "getDynamicDiskCapacity",
+      "getDynamicDisk",
+      "listDynamicDisks",
+    ];
+    const more = ["provideDynamicDisk", "resizeDynamicDisk", "setDynamicDiskLimits"];
     const reads = ["getTask", "getTaskOutput", "listDeployments", "listInstances", "listTasks", "watchTask"];
     expect(scoped).to.have.members([...disks, ...more, ...reads]);
     for (const operation of ["listOwedRemovals", "getTaskDebugOutput"] as const)
       expect(() => checkRole(operation, { role: "operator-disks", name: "a" })).to.throw(PermissionDeniedError);
-    checkRole("deleteDisk", { role: "csi", name: "web" });
+    checkRole("deleteDynamicDisk", { role: "csi", name: "web" });
   });
 
   it("a login's right to an operation ends at the teams that its scopes name, or nowhere", () => {
-    const ends = (...scopes: string[]) => teamsOfRight("provideDisk", scopes, "d1");
+    const ends = (...scopes: string[]) => teamsOfRight("provideDynamicDisk", scopes, "d1");
     const right = (team: string, name: string) => `bosh.teams.${team}.dynamic-disks.${name}`;
     expect(ends("bosh.admin", "bosh.teams.a.admin")).to.equal(undefined);
     expect(ends("bosh.dynamic-disks.create", "bosh.dynamic-disks.attach")).to.equal(undefined);

@@ -1,4 +1,4 @@
-import { type CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/cpi";
+import { type CpiServiceCreateDiskRequest, CpiServiceCreateDiskResponse } from "@diskmesh/api/cpi";
 import { CpiUnusableError, InvalidCpiResponseError, NotSupportedError } from "@diskmesh/cpi";
 import {
   AbortedError,
@@ -28,19 +28,19 @@ const unknown = new UnavailableError("lost", { outcome: "unknown" });
  */
 function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as Error[], changes = true } = {}) {
   const clock = new ManualClock();
-  const requests: CreateDiskRequest[] = [];
+  const requests: CpiServiceCreateDiskRequest[] = [];
   const made: string[] = [];
   // Fake dispatchers, because the network's answers are the input of this test. Tests of the whole process use the real
   // client.
   const dispatchers = addresses.map((address) => ({
     address,
     client: {
-      createDisk: async (request: CreateDiskRequest) => {
+      createDisk: async (request: CpiServiceCreateDiskRequest) => {
         requests.push(request);
         made.push(`call at ${address}`);
         const answer = answers.length > 1 ? answers.shift() : answers[0];
         if (answer instanceof Error) throw answer;
-        return CreateDiskResponse.fromPartial({ diskCid: answer ?? "" });
+        return CpiServiceCreateDiskResponse.fromPartial({ diskCid: answer ?? "" });
       },
       endCalls: async ({ callId }: { callId: string }) => {
         const error = ends.length > 1 ? ends.shift() : ends[0];
@@ -94,7 +94,7 @@ async function outcomeOf(
     stop = new AbortController(),
     ...more
   }: { stop?: AbortController; addresses?: string[]; ends?: Error[]; changes?: boolean } = {},
-): Promise<{ result: unknown; requests: CreateDiskRequest[]; made: string[]; debug: string[] }> {
+): Promise<{ result: unknown; requests: CpiServiceCreateDiskRequest[]; made: string[]; debug: string[] }> {
   const { calls, clock, requests, made } = callsOf(answers, more);
   const request = { sizeMib: 1, cloudProperties: { key: "secret" }, vmCid: "vm-1", az: "z1", token: "t" };
   const debug: string[] = [];

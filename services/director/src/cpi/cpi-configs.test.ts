@@ -194,7 +194,7 @@ describe("cpi-configs", () => {
     expect((await director.detach("data")).state).to.equal(TaskState.DONE);
     expect((await director.provide("data", west?.instanceId ?? "")).state).to.equal(TaskState.DONE);
     expect(contextsOf("detachDisk")[0]).to.include({ cpi: "west", az: "z2", azCpi: "", unknownId: false });
-    const refused = await director.disks.createDisk({
+    const refused = await director.disks.createDynamicDisk({
       diskName: "data",
       deployment: "web",
       az: "z2",
@@ -275,7 +275,7 @@ describe("cpi-configs", () => {
     await update(cpiConfig("{name: orient, type: aws, migrated_from: [{name: east}]}", WEST));
     await update(AZS.replace("cpi: east", "cpi: orient"), "cloud");
     expect((await director.provide("data", instance?.instanceId ?? "")).state).to.equal(TaskState.DONE);
-    const created = await director.disks.createDisk({
+    const created = await director.disks.createDynamicDisk({
       diskName: "data",
       deployment: "web",
       az: "z1",

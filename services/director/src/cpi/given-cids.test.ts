@@ -64,7 +64,7 @@ for (const findsByToken of [false, true])
     const vmCid = async () => (await instanceOf("victim"))?.vmCid ?? "";
     const diskCids = async () => {
       const { disks } = await director.deployments.listPersistentDisks({ deployment: "victim" });
-      const dynamic = (await director.disks.getDisk({ diskName: "of-victim" })).disk;
+      const dynamic = (await director.disks.getDynamicDisk({ diskName: "of-victim" })).disk;
       return [...disks, dynamic].map((disk) => disk?.diskCid ?? "");
     };
     const deletions = () => director.cpi.calls.filter((call) => call.startsWith("delete"));

@@ -151,9 +151,9 @@ describe("objects that their recorded CPI does not have", () => {
     const size = { diskPoolName: "fast", sizeBytes: 64 * 1024 * 1024 };
     const wanted = { diskName: "other", deployment: "web", az: "z2", ...size, wait: true };
     await director.deployManifest(manifest("env: {}").replace("azs: [z1]", "azs: [z1, z2]").replace("1,", "2,"));
-    await director.disks.createDisk(wanted);
+    await director.disks.createDynamicDisk(wanted);
     director.cpi.cidsToGive.clear();
-    expect((await director.disks.getDisk({ diskName: "other" })).disk).to.include({ diskCid: cid, cpi: "west" });
+    expect((await director.disks.getDynamicDisk({ diskName: "other" })).disk).to.include({ diskCid: cid, cpi: "west" });
     expect(await director.delete("data")).to.include({ state: TaskState.DONE });
     expect([...director.cpi.disks.keys()]).to.deep.equal([cid]);
     expect(await director.delete("other")).to.include({ state: TaskState.DONE });

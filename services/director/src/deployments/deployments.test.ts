@@ -45,7 +45,10 @@ describe("deployments", () => {
     expect(await shown("web")).to.deep.equal(["db/0@"]);
     const [instance] = await instances("web");
     expect((await director.provide("data", instance?.instanceId ?? "")).state).to.equal(TaskState.DONE);
-    expect((await director.disks.getDisk({ diskName: "data" })).disk).to.include({ az: "", vmCid: instance?.vmCid });
+    expect((await director.disks.getDynamicDisk({ diskName: "data" })).disk).to.include({
+      az: "",
+      vmCid: instance?.vmCid,
+    });
     const [disk] = (await director.deployments.listPersistentDisks({})).disks;
     expect(disk).to.include({ az: "", state: PersistentDiskState.MOUNTED });
     director.cpi.calls.length = 0;
@@ -84,7 +87,10 @@ describe("deployments", () => {
     expect(await instances("web")).to.deep.equal([kept]);
     expect(director.cpi.calls.map((call) => call.split(" ")[0])).to.deep.equal(["detachDisk", "deleteVm"]);
     expect(director.agent("host-2").calls.at(-1)).to.match(/^remove disk-/);
-    expect((await director.disks.getDisk({ diskName: "data" })).disk).to.include({ vmCid: "", deployment: "web" });
+    expect((await director.disks.getDynamicDisk({ diskName: "data" })).disk).to.include({
+      vmCid: "",
+      deployment: "web",
+    });
     // The disk still exists and can be attached to the remaining instance.
     expect((await director.provide("data", kept?.instanceId ?? "")).state).to.equal(TaskState.DONE);
   });
@@ -111,7 +117,7 @@ describe("deployments", () => {
     expect(deleted.task).to.include({ state: TaskState.DONE, result: "deleted deployment `web`" });
     expect(director.cpi.vms.size).to.equal(0);
     expect(director.cpi.disks.size).to.equal(0);
-    expect((await director.disks.listDisks({})).disks).to.deep.equal([]);
+    expect((await director.disks.listDynamicDisks({})).disks).to.deep.equal([]);
     const again = await director.deployments.deleteDeployment({ deployment: "web", wait: true });
     expect(again.task).to.include({ state: TaskState.DONE, result: "deployment `web` was already deleted" });
     const gone = await director.deployments.listInstances({ deployment: "web" }).catch((error: Error) => error.message);

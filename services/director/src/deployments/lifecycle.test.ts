@@ -132,7 +132,7 @@ describe("the lifecycle of instances", () => {
     await done(stop(ONE, { hard: true }));
     expect(cpiCalls()).to.deep.equal(["detachDisk", "detachDisk", "deleteVm"]);
     expect(await first()).to.include({ state: InstanceState.DETACHED, vmState: VmState.NONE, vmCid: "" });
-    expect((await director.disks.getDisk({ diskName: "data" })).disk?.vmCid).to.equal("");
+    expect((await director.disks.getDynamicDisk({ diskName: "data" })).disk?.vmCid).to.equal("");
     await deployed(manifest());
     expect(director.cpi.vms.size).to.equal(0);
     await done(start(ONE));
@@ -448,7 +448,7 @@ describe("the lifecycle of instances", () => {
     gate.release();
     await done(recreating);
     expect((await providing).state).to.equal(TaskState.DONE);
-    const { disk } = await director.disks.getDisk({ diskName: "late" });
+    const { disk } = await director.disks.getDynamicDisk({ diskName: "late" });
     expect(disk?.vmCid).to.equal((await first()).vmCid);
     const order = (await agentCalls()).map((call) => call.split(" ")[0]);
     expect(order.lastIndexOf("add")).to.be.above(order.lastIndexOf("script"), "not before its jobs ran");

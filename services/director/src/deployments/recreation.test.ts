@@ -130,9 +130,11 @@ describe("deploys that recreate VMs", () => {
     await director.provide("data", instanceId);
     await deployed(manifest("vm_type: large"));
     expect(calls()).to.deep.equal(["detachDisk", ...ANEW]);
-    expect((await director.disks.getDisk({ diskName: "data" })).disk).to.include({ vmCid: "", instanceId: "" });
+    expect((await director.disks.getDynamicDisk({ diskName: "data" })).disk).to.include({ vmCid: "", instanceId: "" });
     expect((await director.provide("data", instanceId)).state).to.equal(TaskState.DONE);
-    expect((await director.disks.getDisk({ diskName: "data" })).disk?.vmCid).to.equal((await instances())[0]?.vmCid);
+    expect((await director.disks.getDynamicDisk({ diskName: "data" })).disk?.vmCid).to.equal(
+      (await instances())[0]?.vmCid,
+    );
   });
 
   it("the agent cannot release the disk -> an error, and the VM stays; later -> done", async () => {

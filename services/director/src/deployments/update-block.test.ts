@@ -165,9 +165,9 @@ describe("update blocks of deploys", () => {
     expect(director.cpi.vms.size).to.equal(2);
     director.cpi.failNext("deleteDisk", new InvalidStateError("the disk is stuck"));
     expect((await stoppedAt("deleteDisk", removing))?.result).to.match(/the disk is stuck/);
-    expect((await director.disks.listDisks({})).disks).to.have.lengthOf(1);
+    expect((await director.disks.listDynamicDisks({})).disks).to.have.lengthOf(1);
     expect((await removing()).task?.result).to.equal("deleted deployment `web`");
-    expect((await director.disks.listDisks({})).disks).to.deep.equal([]);
+    expect((await director.disks.listDynamicDisks({})).disks).to.deep.equal([]);
     expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 

@@ -25,7 +25,7 @@ describe("pending detach notifications (owed removals)", () => {
 
   const agent = (index: 0 | 1 = 0) => director.agents[index] as (typeof director.agents)[0];
   const owed = async () => (await director.disks.listOwedRemovals({})).owedRemovals;
-  const diskOf = async (diskName = name) => (await director.disks.getDisk({ diskName })).disk;
+  const diskOf = async (diskName = name) => (await director.disks.getDynamicDisk({ diskName })).disk;
   const provided = async (diskName = name, instanceId = first) => {
     const task = await director.provide(diskName, instanceId);
     expect(task.state).to.equal(TaskState.DONE, task.result);

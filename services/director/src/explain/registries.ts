@@ -16,7 +16,7 @@ export interface RegistryClients {
     | "getDisk"
     | "getCapacity"
     | "getIoTotals"
-    | "listEvents"
+    | "listFleetEvents"
     | "watchHosts"
     | "watchDevices"
     | "watchDisks"

@@ -63,7 +63,7 @@ describe("a deployment that deviates from its records", () => {
   const state = async () => ({
     instances: (await director.deployments.listInstances({ deployment: "web" })).instances,
     persistent: (await director.deployments.listPersistentDisks({ deployment: "web" })).disks,
-    dynamic: (await director.disks.listDisks({})).disks,
+    dynamic: (await director.disks.listDynamicDisks({})).disks,
     owed: (await director.disks.listOwedRemovals({})).owedRemovals,
     orphans: (await director.deployments.listPossibleOrphans({})).possibleOrphans,
     vms: [...director.cpi.vms.keys()],
@@ -86,7 +86,7 @@ describe("a deployment that deviates from its records", () => {
     for (const disk of director.cpi.disks.values()) if (disk.vmCid === vmCid) disk.vmCid = "";
   };
   const agentOf = async (group: string) => director.agent((await instanceOf(group)).agentId);
-  const data = async () => (await director.disks.getDisk({ diskName: "data" })).disk;
+  const data = async () => (await director.disks.getDynamicDisk({ diskName: "data" })).disk;
 
   /** Adds a VM without a record to the CPI. */
   function strange(vmCid: string): void {
@@ -208,7 +208,7 @@ describe("a deployment that deviates from its records", () => {
     expect(task.state).to.equal(TaskState.DONE, task.result);
     expect(director.cpi.vms.has(vmCid)).to.equal(true);
     expect(await instanceOf("app")).to.include({ vmCid: "", vmState: VmState.NONE });
-    await rejection(director.disks.getDisk({ diskName: "data" }), NotFoundError, "data");
+    await rejection(director.disks.getDynamicDisk({ diskName: "data" }), NotFoundError, "data");
     const { orphans } = await state();
     const diskCid = found.find(({ description }) => description.includes("`data`"))?.diskCid;
     expect(orphans.map(({ kind, cid, reason }) => `${kind} ${cid}: ${reason}`)).to.have.members([

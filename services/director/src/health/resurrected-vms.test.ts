@@ -102,7 +102,12 @@ describe("VMs that are gone", () => {
     const begun = (await resurrections()).length;
     const gate = director.cpi.gate("attachDisk", "after");
     const diskName = "unsure";
-    const { task } = await director.disks.provideDisk({ diskName, instanceId, diskPoolName: "fast", sizeBytes: 1 });
+    const { task } = await director.disks.provideDynamicDisk({
+      diskName,
+      instanceId,
+      diskPoolName: "fast",
+      sizeBytes: 1,
+    });
     await gate.reached;
     await director.tasks.cancelTask({ taskId: task?.taskId ?? 0 });
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.CANCELLED);

@@ -1,5 +1,5 @@
 import type { Event as OwnEvent } from "@diskmesh/api/director";
-import type { Event as RegistryEvent } from "@diskmesh/api/registry";
+import type { FleetEvent as RegistryEvent } from "@diskmesh/api/registry";
 import type { EventEntry, ThingName } from "@diskmesh/page/rows";
 
 /** Maximum objects of an event with a link. */

@@ -70,7 +70,7 @@ function listsOf(
   const others = registries.named().map(({ name, clients }): List => {
     return async (pageToken) => {
       const request = { ...filters, pageSize: PAGE_SIZE, pageToken };
-      const page = await clients.registry.listEvents(request, { signal }).catch((error: unknown) => {
+      const page = await clients.registry.listFleetEvents(request, { signal }).catch((error: unknown) => {
         throw new Error(`${name}: ${messageOf(error)}`, { cause: error });
       });
       return { ...page, entries: page.events.map((event) => ofRegistry(name, event)) };

@@ -87,6 +87,6 @@ export interface Disk extends DiskRecord {
   readonly metadata: JsonObject;
   /** True when the disk is attached read-only. Absent means false. */
   readonly readOnly?: boolean | undefined;
-  /** I/O limits that SetDiskLimits set last, 0 for none. Undefined: those of the disk type's cloud properties. */
+  /** I/O limits that SetDynamicDiskLimits set last, 0 for none. Undefined: those of the disk type's cloud properties. */
   readonly limits?: IoLimits | undefined;
 }

@@ -213,7 +213,7 @@ export class TestDirector {
 
   /** Provides a disk and waits for the end of the task. */
   async provide(diskName: string, instanceId: string, more: Partial<ProvideOptions> = {}): Promise<Task> {
-    const { task } = await this.disks.provideDisk({
+    const { task } = await this.disks.provideDynamicDisk({
       diskName,
       instanceId,
       diskPoolName: "fast",
@@ -225,11 +225,11 @@ export class TestDirector {
   }
 
   async detach(diskName: string): Promise<Task> {
-    return (await this.disks.detachDisk({ diskName, wait: true })).task as Task;
+    return (await this.disks.detachDynamicDisk({ diskName, wait: true })).task as Task;
   }
 
   async delete(diskName: string): Promise<Task> {
-    return (await this.disks.deleteDisk({ diskName, wait: true })).task as Task;
+    return (await this.disks.deleteDynamicDisk({ diskName, wait: true })).task as Task;
   }
 
   /** Returns the causes that `diskmesh why` shows. */

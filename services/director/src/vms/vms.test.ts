@@ -355,11 +355,11 @@ describe("VMs and disks of deployments", () => {
     await deployed(manifest("env: {}"));
     await rejection(deleteOrphan("../x"), Error, /disk_cid "\.\.\/x" is malformed/);
     await director.provide("data", (await instances())[0]?.instanceId ?? "");
-    const { disk } = await director.disks.getDisk({ diskName: "data" });
+    const { disk } = await director.disks.getDynamicDisk({ diskName: "data" });
     await rejection(deleteOrphan(disk?.diskCid ?? ""), InvalidStateError, /is the dynamic disk `data`/);
     await director.detach("data");
     await director.delete("data");
-    await rejection(director.disks.getDisk({ diskName: "data" }), NotFoundError);
+    await rejection(director.disks.getDynamicDisk({ diskName: "data" }), NotFoundError);
   });
 
   it("after all that -> the director's logs contain no secret", () => {

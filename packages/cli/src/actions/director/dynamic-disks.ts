@@ -27,7 +27,7 @@ export const provide = taskAction({
     const sizeBytes = sizeBytesOf(size);
     const pool = textOption(options, "pool");
     const diskPoolName = place.hostId === "" ? textOption(options, "diskType") || "default" : "";
-    return mesh.disks.provideDisk({ diskName, ...place, pool, diskPoolName, sizeBytes, wait: false });
+    return mesh.disks.provideDynamicDisk({ diskName, ...place, pool, diskPoolName, sizeBytes, wait: false });
   },
   next: ({ args: [diskName = ""], options }) => (textOption(options, "host") === "" ? "" : afterAttach(diskName)),
 });
@@ -42,7 +42,7 @@ export const attach = taskAction({
     const [diskName = "", instance = ""] = args;
     const place = await placeOf(mesh, options, instance);
     if (options.move) await detachElsewhere(call, diskName, place);
-    return mesh.disks.attachDisk({ diskName, ...place, wait: false });
+    return mesh.disks.attachDynamicDisk({ diskName, ...place, wait: false });
   },
   next: ({ args: [diskName = ""], options }) => (textOption(options, "host") === "" ? "" : afterAttach(diskName)),
 });
@@ -52,7 +52,7 @@ export const resize = taskAction({
   summary: "enlarge a dynamic disk; one that its host serves as a block device has to be detached meanwhile",
   example: "diskmesh resize scratch 20GiB",
   start: async ({ mesh, args: [diskName = "", size = ""] }) =>
-    mesh.disks.resizeDisk({ diskName, sizeBytes: sizeBytesOf(size), wait: false }),
+    mesh.disks.resizeDynamicDisk({ diskName, sizeBytes: sizeBytesOf(size), wait: false }),
   next: ({ args: [diskName = ""] }, disk) => (isDetached(disk) ? afterDetach(diskName) : ""),
 });
 
@@ -62,7 +62,7 @@ export const detach = taskAction({
   options: [["--attachment <id>", "only if this is its present attachment"]],
   example: "diskmesh detach scratch",
   start: ({ mesh, options, args: [diskName = ""] }) =>
-    mesh.disks.detachDisk({ diskName, attachmentId: textOption(options, "attachment"), wait: false }),
+    mesh.disks.detachDynamicDisk({ diskName, attachmentId: textOption(options, "attachment"), wait: false }),
   next: ({ args: [diskName = ""] }, disk) => (isOfHosts(disk) ? afterDetach(diskName) : ""),
 });
 
@@ -72,7 +72,7 @@ export const deleteDisk = taskAction({
   options: [["--attachment <id>", "only if this is its last attachment"]],
   example: "diskmesh delete scratch",
   start: ({ mesh, options, args: [diskName = ""] }) =>
-    mesh.disks.deleteDisk({ diskName, attachmentId: textOption(options, "attachment"), wait: false }),
+    mesh.disks.deleteDynamicDisk({ diskName, attachmentId: textOption(options, "attachment"), wait: false }),
 });
 
 /** Returns the place that the user names. An option that the place does not have is refused instead of ignored. */
@@ -94,12 +94,12 @@ async function detachElsewhere(
   { hostId, instanceId }: { readonly hostId: string; readonly instanceId: string },
 ): Promise<void> {
   const { disks } = call.mesh;
-  const { disk } = await disks.getDisk({ diskName });
+  const { disk } = await disks.getDynamicDisk({ diskName });
   if (disk === undefined) throw new NotFoundError(`there is no disk ${diskName}`);
   const isThere = disk.instanceId === instanceId && disk.hostId === hostId.slice(hostId.indexOf("/") + 1);
   if (disk.vmCid === "" || isThere) return;
   const { attachmentId } = disk;
-  await followToDone(call, (await disks.detachDisk({ diskName, attachmentId, wait: false })).task);
+  await followToDone(call, (await disks.detachDynamicDisk({ diskName, attachmentId, wait: false })).task);
 }
 
 const isOfHosts = (disk: DynamicDisk | undefined): boolean => disk?.deployment === "";

@@ -37,6 +37,6 @@ export const limits = taskAction({
       throw new UsageError(
         isLimited ? "--none lifts all limits: leave the limits out" : "give a limit, or --none to lift all",
       );
-    return mesh.disks.setDiskLimits({ diskName, limits: wanted, wait: false });
+    return mesh.disks.setDynamicDiskLimits({ diskName, limits: wanted, wait: false });
   },
 });

@@ -1,4 +1,4 @@
-import type { GetCapacityRequest, GetCapacityResponse } from "@diskmesh/api/director";
+import type { GetDynamicDiskCapacityRequest, GetDynamicDiskCapacityResponse } from "@diskmesh/api/director";
 import { DomainError, parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { CpiCallError } from "../../cpi/cpi-error.js";
@@ -8,11 +8,11 @@ import type { CapacityContext } from "../context.js";
 import { parsePool, refuseUnlessEnabled } from "./parse.js";
 
 /** Returns the space for new disks of a disk type, or for hosts of a pool, in an az, as the az's CPI reports it. Starts no task. */
-export async function getCapacity(
+export async function getDynamicDiskCapacity(
   context: CapacityContext,
-  request: GetCapacityRequest,
+  request: GetDynamicDiskCapacityRequest,
   call: CallContext,
-): Promise<GetCapacityResponse> {
+): Promise<GetDynamicDiskCapacityResponse> {
   const azName = parseName("az", request.az);
   const isForHosts = request.pool !== "";
   const pool = parsePool(request, isForHosts);

@@ -27,7 +27,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     for (const agent of director.agents) agent.calls.length = 0;
   });
 
-  const diskOf = async (diskName = name) => (await director.disks.getDisk({ diskName })).disk;
+  const diskOf = async (diskName = name) => (await director.disks.getDynamicDisk({ diskName })).disk;
   const wish = () => ({ diskName: name, diskPoolName: "fast", sizeBytes: 64 * MIB, wait: true });
   const methods = (): string[] => director.cpi.calls.map((call) => call.split(" ")[0] as string);
 
@@ -46,9 +46,9 @@ describe("dynamic disks over gRPC and NATS", () => {
   it("a disk's life -> the end of each of its tasks is logged with its name and CID", async () => {
     await director.provide(name, first);
     const cid = (await diskOf())?.diskCid ?? "";
-    await director.disks.resizeDisk({ diskName: name, sizeBytes: 1, wait: true });
+    await director.disks.resizeDynamicDisk({ diskName: name, sizeBytes: 1, wait: true });
     await director.detach(name);
-    await director.disks.deleteDisk({ diskName: name, wait: true });
+    await director.disks.deleteDynamicDisk({ diskName: name, wait: true });
     expect(director.cpi.disks.has(cid)).to.equal(false);
     const lines = director.process.logs
       .split("\n")
@@ -88,7 +88,7 @@ describe("dynamic disks over gRPC and NATS", () => {
       for (const _ of [1, 2]) expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
       expect((await diskOf())?.sizeBytes).to.equal(96 * MIB);
       await director.detach(name);
-      const { disk } = await director.disks.resizeDisk({ diskName: name, sizeBytes: 97 * MIB, wait: true });
+      const { disk } = await director.disks.resizeDynamicDisk({ diskName: name, sizeBytes: 97 * MIB, wait: true });
       expect(disk?.sizeBytes).to.equal(144 * MIB);
     } finally {
       director.cpi.diskUnitMib = 1;
@@ -97,7 +97,7 @@ describe("dynamic disks over gRPC and NATS", () => {
 
   it("resize of an attached disk -> the CPI's disk and the record have the size; smaller is refused", async () => {
     await director.provide(name, first);
-    const resize = (sizeBytes: number) => director.disks.resizeDisk({ diskName: name, sizeBytes, wait: true });
+    const resize = (sizeBytes: number) => director.disks.resizeDynamicDisk({ diskName: name, sizeBytes, wait: true });
     director.cpi.resizesAttached = true;
     const { task, disk } = await resize(100 * MIB - 1);
     director.cpi.resizesAttached = false;
@@ -116,28 +116,36 @@ describe("dynamic disks over gRPC and NATS", () => {
     await director.provide(name, first);
     expect((await diskOf())?.limits).to.equal(undefined);
     const limits = { readIops: 100, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: MIB, burstSeconds: 2 };
-    const { task, disk } = await director.disks.setDiskLimits({ diskName: name, limits, wait: true });
+    const { task, disk } = await director.disks.setDynamicDiskLimits({ diskName: name, limits, wait: true });
     expect(task).to.include({ state: TaskState.DONE, type: "set_dynamic_disk_limits", deployment: "web" });
     expect(disk?.limits).to.deep.equal(limits);
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.limits).to.deep.equal(limits);
-    const hanging = director.disks.setDiskLimits({ diskName: name, limits: { readBytesPerSecond: 50 }, wait: true });
+    const hanging = director.disks.setDynamicDiskLimits({
+      diskName: name,
+      limits: { readBytesPerSecond: 50 },
+      wait: true,
+    });
     await rejection(hanging, InvalidArgumentError, "limits.read_bytes_per_second is 50");
-    const lifted = await director.disks.setDiskLimits({ diskName: name, wait: true });
+    const lifted = await director.disks.setDynamicDiskLimits({ diskName: name, wait: true });
     expect(lifted.disk?.limits).to.include({ readIops: 0, writeBytesPerSecond: 0 });
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.limits).to.equal(undefined);
   });
 
   it("capacity of a disk type in an az -> the CPI's; a CPI without the method -> NOT_IMPLEMENTED", async () => {
     const asked = { az: "z1", diskPoolName: "fast" };
-    const { totalBytes, freeBytes, maxDiskBytes } = await director.disks.getCapacity(asked);
+    const { totalBytes, freeBytes, maxDiskBytes } = await director.disks.getDynamicDiskCapacity(asked);
     expect(totalBytes).to.equal(director.cpi.capacityMib * MIB);
     expect([freeBytes, maxDiskBytes]).to.deep.equal([freeBytes, freeBytes]);
     expect(freeBytes).to.be.within(1, totalBytes);
     director.cpi.lacking.add("getCapacity");
-    await rejection(director.disks.getCapacity(asked), NotImplementedError, "this CPI has no getCapacity");
+    await rejection(director.disks.getDynamicDiskCapacity(asked), NotImplementedError, "this CPI has no getCapacity");
     director.cpi.lacking.delete("getCapacity");
-    await rejection(director.disks.getCapacity({ ...asked, az: "z9" }), InvalidStateError, "AZ `z9`");
-    await rejection(director.disks.getCapacity({ ...asked, diskPoolName: "x" }), InvalidStateError, "disk type");
+    await rejection(director.disks.getDynamicDiskCapacity({ ...asked, az: "z9" }), InvalidStateError, "AZ `z9`");
+    await rejection(
+      director.disks.getDynamicDiskCapacity({ ...asked, diskPoolName: "x" }),
+      InvalidStateError,
+      "disk type",
+    );
   });
 
   it("a size that is no multiple of a MiB -> rounded up", async () => {
@@ -171,17 +179,17 @@ describe("dynamic disks over gRPC and NATS", () => {
   });
 
   it("a late duplicate of an old detach or delete -> done with a note, and no attachment changes", async () => {
-    const old = (await director.disks.provideDisk({ ...wish(), instanceId: first })).disk;
+    const old = (await director.disks.provideDynamicDisk({ ...wish(), instanceId: first })).disk;
     expect(old?.attachmentId).to.match(/^[0-9a-f-]{36}$/);
     const { diskName, instanceId, attachmentId } = old ?? {};
     await director.detach(name);
     expect((await diskOf())?.attachmentId).to.equal("");
-    const { disk } = await director.disks.attachDisk({ diskName: name, instanceId: second, wait: true });
+    const { disk } = await director.disks.attachDynamicDisk({ diskName: name, instanceId: second, wait: true });
     expect(disk?.attachmentId).not.to.equal(attachmentId);
     director.cpi.calls.length = 0;
     const late = { diskName, attachmentId, wait: true };
-    const detached = await director.disks.detachDisk({ ...late, instanceId });
-    const deleted = await director.disks.deleteDisk(late);
+    const detached = await director.disks.detachDynamicDisk({ ...late, instanceId });
+    const deleted = await director.disks.deleteDynamicDisk(late);
     for (const { task } of [detached, deleted]) {
       expect(task?.state).to.equal(TaskState.DONE);
       expect(task?.result).to.contain(`attachment \`${attachmentId}\``).and.to.contain("nothing was changed");
@@ -248,15 +256,15 @@ describe("dynamic disks over gRPC and NATS", () => {
       diskPoolName: "fast",
       sizeBytes: MIB,
     };
-    const created = await director.disks.createDisk({ ...request, wait: true });
+    const created = await director.disks.createDynamicDisk({ ...request, wait: true });
     expect(created.task?.state).to.equal(TaskState.DONE);
     expect(created.disk).to.include({ vmCid: "", sizeBytes: MIB });
-    expect((await director.disks.createDisk({ ...request, wait: true })).task?.state).to.equal(TaskState.DONE);
+    expect((await director.disks.createDynamicDisk({ ...request, wait: true })).task?.state).to.equal(TaskState.DONE);
     const attach = { instanceId: first, wait: true };
-    const attached = await director.disks.attachDisk({ ...attach, diskName: name });
+    const attached = await director.disks.attachDynamicDisk({ ...attach, diskName: name });
     expect(attached.task?.state).to.equal(TaskState.DONE);
     expect(attached.disk?.instanceId).to.equal(first);
-    const unknown = await director.disks.attachDisk({ ...attach, diskName: "nobody" });
+    const unknown = await director.disks.attachDynamicDisk({ ...attach, diskName: "nobody" });
     expect(unknown.task).to.include({ state: TaskState.ERROR, result: "disk `nobody` not found" });
     expect(methods().filter((method) => method === "createDisk")).to.have.lengthOf(1);
   });
@@ -264,7 +272,7 @@ describe("dynamic disks over gRPC and NATS", () => {
   it("create with on_host_silence -> instead of the disk type's; a CPI that is no fleet cannot fence", async () => {
     const request = { diskName: name, deployment: "web", az: "z1", diskPoolName: "fast", sizeBytes: MIB, wait: true };
     const create = async (onHostSilence: OnHostSilence) =>
-      (await director.disks.createDisk({ ...request, onHostSilence })).task;
+      (await director.disks.createDynamicDisk({ ...request, onHostSilence })).task;
     director.cpi.needsVmSpec = true;
     try {
       const refused = await create(OnHostSilence.FENCE);
@@ -285,7 +293,7 @@ describe("dynamic disks over gRPC and NATS", () => {
   it("create, by a CPI that is no fleet -> near an active VM of the deployment in the az, otherwise an error", async () => {
     const request = { diskName: name, deployment: "web", diskPoolName: "fast", sizeBytes: MIB, wait: true };
     const nearOf = async (az: string) => {
-      const { task } = await director.disks.createDisk({ ...request, az });
+      const { task } = await director.disks.createDynamicDisk({ ...request, az });
       return { task, near: director.cpi.nearVms.at(-1) };
     };
     director.cpi.needsVmSpec = true;
@@ -311,7 +319,7 @@ describe("dynamic disks over gRPC and NATS", () => {
       const task = await director.provide(name, first, { sizeBytes: 1024 * MIB });
       expect(task.state).to.equal(TaskState.ERROR);
       expect(task.result).to.contain("there is no space left");
-      expect(await director.disks.getDisk({ diskName: name }).catch((error: Error) => error.message)).to.contain(
+      expect(await director.disks.getDynamicDisk({ diskName: name }).catch((error: Error) => error.message)).to.contain(
         "not found",
       );
     } finally {
@@ -379,10 +387,10 @@ describe("dynamic disks over gRPC and NATS", () => {
   });
 
   it("list -> sorted by name, in pages, filtered by deployment or instance", async () => {
-    const all = await director.disks.listDisks({});
+    const all = await director.disks.listDynamicDisks({});
     const names: string[] = [];
     for (let pageToken = ""; ; ) {
-      const page = await director.disks.listDisks({ deployment: "web", pageSize: 3, pageToken });
+      const page = await director.disks.listDynamicDisks({ deployment: "web", pageSize: 3, pageToken });
       expect(page.disks.length).to.be.at.most(3);
       names.push(...page.disks.map((disk) => disk.diskName));
       pageToken = page.nextPageToken;
@@ -390,12 +398,12 @@ describe("dynamic disks over gRPC and NATS", () => {
     }
     expect(names).to.deep.equal(all.disks.map((disk) => disk.diskName));
     expect(names).to.deep.equal([...names].sort());
-    expect((await director.disks.listDisks({ deployment: "ci" })).disks).to.deep.equal([]);
+    expect((await director.disks.listDynamicDisks({ deployment: "ci" })).disks).to.deep.equal([]);
     await director.provide(name, first);
-    const ofInstance = await director.disks.listDisks({ instanceId: first });
+    const ofInstance = await director.disks.listDynamicDisks({ instanceId: first });
     expect(ofInstance.disks.map((disk) => disk.diskName)).to.include(name);
     expect(new Set(ofInstance.disks.map((disk) => disk.instanceId))).to.deep.equal(new Set([first]));
-    const ofOther = await director.disks.listDisks({ instanceId: second });
+    const ofOther = await director.disks.listDynamicDisks({ instanceId: second });
     expect(ofOther.disks.map((disk) => disk.diskName)).not.to.include(name);
   });
 });

@@ -1,10 +1,10 @@
 import type {
   DynamicDisk,
   DynamicDiskServiceDefinition,
-  GetDiskRequest,
-  GetDiskResponse,
-  ListDisksRequest,
-  ListDisksResponse,
+  GetDynamicDiskRequest,
+  GetDynamicDiskResponse,
+  ListDynamicDisksRequest,
+  ListDynamicDisksResponse,
   Task,
 } from "@diskmesh/api/director";
 import type { Trouble } from "@diskmesh/api/registry";
@@ -34,11 +34,18 @@ import {
 import { encodeDisk } from "./wire.js";
 
 type Service = Handlers<typeof DynamicDiskServiceDefinition>;
-type Name = "provideDisk" | "createDisk" | "attachDisk" | "resizeDisk" | "setDiskLimits" | "detachDisk" | "deleteDisk";
+type Name =
+  | "provideDynamicDisk"
+  | "createDynamicDisk"
+  | "attachDynamicDisk"
+  | "resizeDynamicDisk"
+  | "setDynamicDiskLimits"
+  | "detachDynamicDisk"
+  | "deleteDynamicDisk";
 
 /** Methods that start a task on a dynamic disk, with the task's job, description and deployment. */
 export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
-  provideDisk: answeringDisk((request, scope) => {
+  provideDynamicDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const place = parsePlace(request);
     const pool = parsePool(request, place.hostId !== undefined);
@@ -50,7 +57,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
       deployment: deploymentOfInstance(place.instanceId, scope),
     };
   }),
-  createDisk: answeringDisk((request, scope) => {
+  createDynamicDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const place = parseNewPlace(request);
     const { deployment } = place;
@@ -67,7 +74,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
       deployment: (tables) => (coversDeployment(scope, tables, deployment) ? deployment : ""),
     };
   }),
-  attachDisk: answeringDisk((request, scope) => {
+  attachDynamicDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const place = parsePlace(request);
     const metadata = parseMetadata(request.metadata);
@@ -77,7 +84,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
       deployment: deploymentOfInstance(place.instanceId, scope),
     };
   }),
-  resizeDisk: answeringDisk((request, scope) => {
+  resizeDynamicDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const sizeMib = parseSizeMib(request.sizeBytes);
     return {
@@ -86,7 +93,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
       deployment: deploymentOfDisk(diskName, scope),
     };
   }),
-  setDiskLimits: answeringDisk((request, scope) => {
+  setDynamicDiskLimits: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     const limits = parseIoLimits(request.limits) ?? null;
     return {
@@ -95,7 +102,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
       deployment: deploymentOfDisk(diskName, scope),
     };
   }),
-  detachDisk: answeringDisk((request, scope) => {
+  detachDynamicDisk: answeringDisk((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     return {
       job: { type: "detach_dynamic_disk", diskName, meant: parseMeantAttachment(request) },
@@ -103,7 +110,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
       deployment: deploymentOfDisk(diskName, scope),
     };
   }),
-  deleteDisk: diskTask((request, scope) => {
+  deleteDynamicDisk: diskTask((request, scope) => {
     const diskName = parseDiskName(request.diskName);
     return {
       job: { type: "delete_dynamic_disk", diskName, meant: parseMeantAttachment(request) },
@@ -162,11 +169,11 @@ interface GetDiskContext extends TaskContext {
   readonly registries: { troubleOfDisk(diskCid: string, call: CallContext): Promise<Trouble | undefined> };
 }
 
-export async function getDisk(
+export async function getDynamicDisk(
   context: GetDiskContext,
-  request: GetDiskRequest,
+  request: GetDynamicDiskRequest,
   call: CallContext,
-): Promise<GetDiskResponse> {
+): Promise<GetDynamicDiskResponse> {
   const diskName = parseDiskName(request.diskName);
   refuseUnlessEnabled(context);
   const disk = await context.tablet.read((tables) => diskIn(scopeOf(call), tables, diskName));
@@ -177,11 +184,11 @@ export async function getDisk(
   return { disk: encoded, trouble };
 }
 
-export async function listDisks(
+export async function listDynamicDisks(
   context: TaskContext,
-  request: ListDisksRequest,
+  request: ListDynamicDisksRequest,
   call: Pick<CallContext, "identity" | "teams">,
-): Promise<ListDisksResponse> {
+): Promise<ListDynamicDisksResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
   const instanceId = request.instanceId === "" ? undefined : parseInstanceId(request.instanceId);
   const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);

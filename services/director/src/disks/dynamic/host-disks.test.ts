@@ -21,11 +21,11 @@ describe("dynamic disks on hosts", () => {
   });
   after(() => director?.stop());
 
-  const diskOf = async (diskName: string) => (await director.disks.getDisk({ diskName })).disk;
+  const diskOf = async (diskName: string) => (await director.disks.getDynamicDisk({ diskName })).disk;
   const provide = async (diskName: string, hostId: string) =>
-    (await director.disks.provideDisk({ diskName, hostId, sizeBytes: 64 * MIB, wait: true })).task;
+    (await director.disks.provideDynamicDisk({ diskName, hostId, sizeBytes: 64 * MIB, wait: true })).task;
   const attach = async (diskName: string, hostId: string) =>
-    (await director.disks.attachDisk({ diskName, hostId, wait: true })).task;
+    (await director.disks.attachDynamicDisk({ diskName, hostId, wait: true })).task;
   const calls = async (work: () => Promise<unknown>) => {
     director.cpi.calls.length = 0;
     await work();
@@ -62,11 +62,11 @@ describe("dynamic disks on hosts", () => {
     await director.detach("late");
     await attach("late", "h2");
     for (const meant of [{ hostId: "h1" }, { attachmentId: former?.attachmentId ?? "" }, { instanceId: "h2" }])
-      expect((await director.disks.detachDisk({ diskName: "late", ...meant, wait: true })).task?.result).to.contain(
-        "nothing was changed",
-      );
+      expect(
+        (await director.disks.detachDynamicDisk({ diskName: "late", ...meant, wait: true })).task?.result,
+      ).to.contain("nothing was changed");
     expect(await diskOf("late")).to.include({ hostId: "h2" });
-    await director.disks.detachDisk({ diskName: "late", hostId: "h2", wait: true });
+    await director.disks.detachDynamicDisk({ diskName: "late", hostId: "h2", wait: true });
     expect(await diskOf("late")).to.include({ hostId: "" });
   });
 
@@ -87,14 +87,14 @@ describe("dynamic disks on hosts", () => {
     await provide("stays", "h1");
     const [instanceId = ""] = await director.deploy("web", 1);
     expect((await director.provide("of-web", instanceId)).state).to.equal(TaskState.DONE);
-    const { task } = await director.disks.attachDisk({ diskName: "stays", instanceId, wait: true });
+    const { task } = await director.disks.attachDynamicDisk({ diskName: "stays", instanceId, wait: true });
     expect(task?.result).to.contain("belongs to no deployment");
     expect((await provide("of-web", "h1"))?.result).to.contain("belongs to deployment `web`");
     await director.deployments.deleteDeployment({ deployment: "web", wait: true });
     const disk = await diskOf("stays");
     expect(disk).to.include({ hostId: "h1", attachmentId: disk?.attachmentId });
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.vmCid).to.equal("host/h1");
-    expect((await director.disks.listDisks({ deployment: "web" })).disks).to.deep.equal([]);
+    expect((await director.disks.listDynamicDisks({ deployment: "web" })).disks).to.deep.equal([]);
   });
 
   it("a detach -> asks neither for the host nor an agent, and is recorded without a pending notification", async () => {
@@ -107,7 +107,7 @@ describe("dynamic disks on hosts", () => {
 
   it("created for hosts -> near the host that will use it, or anywhere in an az; attached there or elsewhere", async () => {
     const create = async (request: object) =>
-      (await director.disks.createDisk({ sizeBytes: 64 * MIB, wait: true, ...request })).task;
+      (await director.disks.createDynamicDisk({ sizeBytes: 64 * MIB, wait: true, ...request })).task;
     const made = await create({ diskName: "near", hostId: "h1", pool: "ssd", exportKind: "EXPORT_KIND_DEVICE" });
     expect(made).to.include({ state: TaskState.DONE, result: "created disk `near` for hosts" });
     expect(director.cpi.nearVms.at(-1)).to.equal("host/h1");
@@ -120,19 +120,24 @@ describe("dynamic disks on hosts", () => {
     expect((await create({ ...again, hostId: "h3" }))?.result).to.contain("is in AZ `z1`, not in AZ `z3`");
     expect((await create({ ...again, hostId: "h9" }))?.result).to.equal("host `h9` not found: no CPI has it");
     expect((await attach("near", "h2"))?.state).to.equal(TaskState.DONE);
-    const { disks } = await director.disks.listDisks({ hostId: "h2" });
+    const { disks } = await director.disks.listDynamicDisks({ hostId: "h2" });
     expect(disks.map(({ diskName }) => diskName)).to.deep.equal(["near"]);
     expect((await create({ diskName: "anywhere", az: "z3" }))?.state).to.equal(TaskState.DONE);
     expect(director.cpi.nearVms.at(-1)).to.equal("");
     expect((await attach("anywhere", "h3"))?.state).to.equal(TaskState.DONE);
-    const { freeBytes } = await director.disks.getCapacity({ az: "no-cloud-config", pool: "ssd" });
+    const { freeBytes } = await director.disks.getDynamicDiskCapacity({ az: "no-cloud-config", pool: "ssd" });
     expect(freeBytes).to.be.above(0);
     await director.detach("near");
   });
 
   it("an unknown host -> NOT_FOUND, and no disk is recorded", async () => {
-    const { task } = await director.disks.provideDisk({ diskName: "none", hostId: "h9", sizeBytes: MIB, wait: true });
+    const { task } = await director.disks.provideDynamicDisk({
+      diskName: "none",
+      hostId: "h9",
+      sizeBytes: MIB,
+      wait: true,
+    });
     expect(task?.result).to.equal("host `h9` not found: no CPI has it");
-    expect((await director.disks.listDisks({})).disks.map(({ diskName }) => diskName)).not.to.include("none");
+    expect((await director.disks.listDynamicDisks({})).disks.map(({ diskName }) => diskName)).not.to.include("none");
   });
 });

@@ -111,7 +111,7 @@ async function provide(context: DiskJobContext, run: TaskRun, wanted: Wanted): P
     } else if (step.do === "tell_agent" && disk) {
       await notify(disk, target);
     } else {
-      throw new TypeError(`the plan of ProvideDisk has the unexpected step ${step.do}`);
+      throw new TypeError(`the plan of ProvideDynamicDisk has the unexpected step ${step.do}`);
     }
   }
 }

@@ -157,8 +157,10 @@ describe("disks, VMs and deployments that operators take apart", () => {
         "there is no disk `disk-never`: neither this director nor the default CPI knows it",
       );
       const dynamic = { diskName: "data", instanceId, sizeBytes: 1, diskPoolName: "fast" };
-      expect((await director.disks.provideDisk({ ...dynamic, wait: true })).task?.state).to.equal(TaskState.DONE);
-      const { disks } = await director.disks.listDisks({});
+      expect((await director.disks.provideDynamicDisk({ ...dynamic, wait: true })).task?.state).to.equal(
+        TaskState.DONE,
+      );
+      const { disks } = await director.disks.listDynamicDisks({});
       expect((await attach(disks[0]?.diskCid ?? "", instanceId))?.result).to.contain("it is the dynamic disk `data`");
       director.cpi.lacking.add("hasDisk");
       expect((await attach("disk-never", instanceId))?.state).to.equal(TaskState.ERROR);
@@ -227,7 +229,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       expect((await orphan(diskCid))?.result).to.contain("is ignored: unignore the instance first");
       await director.lifecycle.unignore({ selection });
       await director.provide("data", instanceId);
-      const { disk } = await director.disks.getDisk({ diskName: "data" });
+      const { disk } = await director.disks.getDynamicDisk({ diskName: "data" });
       expect((await orphan(disk?.diskCid ?? ""))?.result).to.contain("is the dynamic disk `data`");
       expect((await present()).map((each) => each.diskCid)).to.deep.equal([diskCid]);
       expect((await orphan("disk-never"))?.state).to.equal(TaskState.DONE);
@@ -283,7 +285,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
       const instanceId = await deploy(WITH_DISK);
       const { vmCid } = await instance();
       await director.provide("dynamic", instanceId);
-      const { disk } = await director.disks.getDisk({ diskName: "dynamic" });
+      const { disk } = await director.disks.getDynamicDisk({ diskName: "dynamic" });
       const [persistent] = await present();
       director.cpi.lacking.add("deleteVm");
       expect((await deleteDeployment(false))?.state).to.equal(TaskState.ERROR);
@@ -301,7 +303,7 @@ describe("disks, VMs and deployments that operators take apart", () => {
         { kind: OrphanKind.DISK, cid: disk?.diskCid, taskId: task?.taskId },
       ]);
       expect((await director.deployments.listDeployments({})).deployments).to.deep.equal([]);
-      expect((await director.disks.listDisks({})).disks).to.deep.equal([]);
+      expect((await director.disks.listDynamicDisks({})).disks).to.deep.equal([]);
       expect((await orphans()).map(({ diskCid }) => diskCid)).to.deep.equal([persistent?.diskCid]);
     });
 

@@ -2,8 +2,8 @@ import type { DynamicDisk } from "@diskmesh/api/director";
 import { ExportKind, OnHostSilence } from "@diskmesh/api/registry";
 import { InvalidArgumentError, MIB_BYTES, parseIoLimitsJson } from "@diskmesh/domain";
 import { scopeOf } from "../../audit/asker.js";
-import { getCapacity } from "../../disks/dynamic/capacity.js";
-import { dynamicDiskTasks, listDisks } from "../../disks/dynamic/handlers.js";
+import { getDynamicDiskCapacity } from "../../disks/dynamic/capacity.js";
+import { dynamicDiskTasks, listDynamicDisks } from "../../disks/dynamic/handlers.js";
 import { coversDisk, diskIn } from "../../instances/scope.js";
 import { formatInstance } from "../../store/instance.js";
 import { json, jsonList } from "../answer.js";
@@ -23,12 +23,12 @@ export const diskRoutes: readonly Route[] = [
   {
     method: "GET",
     path: "/dynamic_disks",
-    operation: "listDisks",
+    operation: "listDynamicDisks",
     teams: "own",
     serve: async ({ context, call, query }) => {
       const deployment = query.get("deployment") ?? "";
       const disks = pagesOf(
-        (page) => listDisks(context, { ...page, deployment, instanceId: "", hostId: "" }, call),
+        (page) => listDynamicDisks(context, { ...page, deployment, instanceId: "", hostId: "" }, call),
         (response) => response.disks,
       );
       return jsonList(shown(context, disks));
@@ -37,7 +37,7 @@ export const diskRoutes: readonly Route[] = [
   {
     method: "POST",
     path: "/dynamic_disks",
-    operation: "createDisk",
+    operation: "createDynamicDisk",
     teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
@@ -46,79 +46,80 @@ export const diskRoutes: readonly Route[] = [
       const az = hostId === "" ? fields.text("az") : (fields.optionalText("az") ?? "");
       const unset = { onHostSilence: OnHostSilence.UNSPECIFIED, exportKind: ExportKind.UNSPECIFIED };
       const place = { deployment, az, hostId, ...unset };
-      return startTask(http, dynamicDiskTasks.createDisk, { ...wantedDisk(fields), ...place });
+      return startTask(http, dynamicDiskTasks.createDynamicDisk, { ...wantedDisk(fields), ...place });
     },
   },
   {
     method: "POST",
     path: "/dynamic_disks/provide",
-    operation: "provideDisk",
+    operation: "provideDynamicDisk",
     teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const [place, readOnly] = [placeIn(fields), isReadOnly(fields)];
-      return startTask(http, dynamicDiskTasks.provideDisk, { ...wantedDisk(fields), ...place, readOnly });
+      return startTask(http, dynamicDiskTasks.provideDynamicDisk, { ...wantedDisk(fields), ...place, readOnly });
     },
   },
   {
     method: "POST",
     path: "/dynamic_disks/:name/attach",
-    operation: "attachDisk",
+    operation: "attachDynamicDisk",
     teams: "own",
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const [place, metadata] = [placeIn(fields), fields.optionalObject("metadata")];
       const request = { diskName: http.param("name"), ...place, metadata, readOnly: isReadOnly(fields) };
-      return startTask(http, dynamicDiskTasks.attachDisk, request);
+      return startTask(http, dynamicDiskTasks.attachDynamicDisk, request);
     },
   },
   {
     method: "POST",
     path: "/dynamic_disks/:name/resize",
-    operation: "resizeDisk",
+    operation: "resizeDynamicDisk",
     teams: "own",
     serve: async (http) => {
       const sizeBytes = sizeBytesIn(bodyObject(http.request));
-      return startTask(http, dynamicDiskTasks.resizeDisk, { diskName: http.param("name"), sizeBytes });
+      return startTask(http, dynamicDiskTasks.resizeDynamicDisk, { diskName: http.param("name"), sizeBytes });
     },
   },
   {
     method: "POST",
     path: "/dynamic_disks/:name/limits",
-    operation: "setDiskLimits",
+    operation: "setDynamicDiskLimits",
     teams: "own",
     serve: async (http) => {
       const limits = parseIoLimitsJson(bodyObject(http.request).optionalObject("limits"));
-      return startTask(http, dynamicDiskTasks.setDiskLimits, { diskName: http.param("name"), limits });
+      return startTask(http, dynamicDiskTasks.setDynamicDiskLimits, { diskName: http.param("name"), limits });
     },
   },
   {
     method: "GET",
     path: "/dynamic_disks/capacity",
-    operation: "getCapacity",
+    operation: "getDynamicDiskCapacity",
     teams: "own",
     serve: async ({ context, call, query }) => {
       const [az, diskPoolName] = [query.get("az") ?? "", query.get("disk_pool_name") ?? ""];
       const request = { az, diskPoolName, pool: query.get("pool") ?? "" };
-      const { totalBytes, freeBytes, maxDiskBytes } = await getCapacity(context, request, call);
+      const { totalBytes, freeBytes, maxDiskBytes } = await getDynamicDiskCapacity(context, request, call);
       return json({ total_bytes: totalBytes, free_bytes: freeBytes, max_disk_bytes: maxDiskBytes });
     },
   },
   {
     method: "POST",
     path: "/dynamic_disks/:name/detach",
-    operation: "detachDisk",
+    operation: "detachDynamicDisk",
     teams: "own",
-    serve: (http) => startTask(http, dynamicDiskTasks.detachDisk, { diskName: http.param("name"), ...ANY_ATTACHMENT }),
+    serve: (http) =>
+      startTask(http, dynamicDiskTasks.detachDynamicDisk, { diskName: http.param("name"), ...ANY_ATTACHMENT }),
   },
   {
     method: "DELETE",
     path: "/dynamic_disks/:name",
-    operation: "deleteDisk",
+    operation: "deleteDynamicDisk",
     teams: "own",
     serve: async (http) => {
       const diskName = await nameOf(http, http.param("name"));
-      return startTask(http, dynamicDiskTasks.deleteDisk, { diskName, ...ANY_ATTACHMENT });
+      return startTask(http, dynamicDiskTasks.deleteDynamicDisk, { diskName, ...ANY_ATTACHMENT });
     },
   },
 ];

@@ -103,7 +103,7 @@ function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
     reason: "FENCED",
     message: `disk ${diskId} was taken from host ${hostId} by ${by}${reason && ` (${reason})`}, and is served nowhere`,
     sinceMs: atMs,
-    cures: [["publish it to the host that needs it now (ProvideDisk, or PublishDisk)", ""]],
+    cures: [["publish it to the host that needs it now (ProvideDynamicDisk, or PublishDisk)", ""]],
     becauseOf: [{ kind: "HOST", name: hostId }],
   };
 }

@@ -177,7 +177,7 @@ export interface CreateVmResponse {
 }
 
 /** The VM to delete. */
-export interface DeleteVmRequest {
+export interface CpiServiceDeleteVmRequest {
   /** The caller, and the CPI to call. */
   context:
     | CallContext
@@ -187,7 +187,7 @@ export interface DeleteVmRequest {
 }
 
 /** The VM is deleted. */
-export interface DeleteVmResponse {
+export interface CpiServiceDeleteVmResponse {
 }
 
 /** The VM to look up. */
@@ -209,7 +209,7 @@ export interface HasVmResponse {
 }
 
 /** The disk to create. */
-export interface CreateDiskRequest {
+export interface CpiServiceCreateDiskRequest {
   /** The caller, and the CPI to call. */
   context:
     | CallContext
@@ -232,7 +232,7 @@ export interface CreateDiskRequest {
 }
 
 /** The created disk. */
-export interface CreateDiskResponse {
+export interface CpiServiceCreateDiskResponse {
   /** The CPI's ID of the disk. */
   diskCid: string;
   /** Name of the CPI that created the disk. The director records the name with the disk. */
@@ -242,7 +242,7 @@ export interface CreateDiskResponse {
 }
 
 /** The disk to delete. */
-export interface DeleteDiskRequest {
+export interface CpiServiceDeleteDiskRequest {
   /** The caller, and the CPI to call. */
   context:
     | CallContext
@@ -252,7 +252,7 @@ export interface DeleteDiskRequest {
 }
 
 /** The disk is deleted. */
-export interface DeleteDiskResponse {
+export interface CpiServiceDeleteDiskResponse {
 }
 
 /** The disk to look up. */
@@ -430,7 +430,7 @@ export interface EndCallsResponse {
 }
 
 /** The disk to enlarge, and its new size. */
-export interface ResizeDiskRequest {
+export interface CpiServiceResizeDiskRequest {
   /** The caller, and the CPI to call. */
   context:
     | CallContext
@@ -442,7 +442,7 @@ export interface ResizeDiskRequest {
 }
 
 /** The disk has the new size. */
-export interface ResizeDiskResponse {
+export interface CpiServiceResizeDiskResponse {
   /** Size of the disk in bytes, at least the requested one. 0: the CPI does not tell, as BOSH's contract lacks it. */
   sizeBytes: number;
 }
@@ -468,7 +468,7 @@ export interface UpdateDiskResponse {
 }
 
 /** The new limits of a disk. */
-export interface SetDiskLimitsRequest {
+export interface CpiServiceSetDiskLimitsRequest {
   /** The caller, and the CPI to call. */
   context:
     | CallContext
@@ -480,11 +480,11 @@ export interface SetDiskLimitsRequest {
 }
 
 /** The disk has the new limits. A VM that has the disk may get them a little later. */
-export interface SetDiskLimitsResponse {
+export interface CpiServiceSetDiskLimitsResponse {
 }
 
 /** The place and properties of new disks. */
-export interface GetCapacityRequest {
+export interface CpiServiceGetCapacityRequest {
   /** The caller, and the CPI to call. The space is that of `context.az`. */
   context:
     | CallContext
@@ -494,7 +494,7 @@ export interface GetCapacityRequest {
 }
 
 /** Space for new disks. */
-export interface GetCapacityResponse {
+export interface CpiServiceGetCapacityResponse {
   /** Total space in bytes, used or not. */
   totalBytes: number;
   /** Bytes that new disks can use now. */
@@ -620,7 +620,7 @@ export interface CreateStemcellResponse {
 }
 
 /** The stemcell to delete. */
-export interface DeleteStemcellRequest {
+export interface CpiServiceDeleteStemcellRequest {
   /** The caller, and the CPI to call. */
   context:
     | CallContext
@@ -630,7 +630,7 @@ export interface DeleteStemcellRequest {
 }
 
 /** The stemcell is deleted. */
-export interface DeleteStemcellResponse {
+export interface CpiServiceDeleteStemcellResponse {
 }
 
 /** Selects the calls to watch. Exactly one field is set. */
@@ -1537,12 +1537,12 @@ export const CreateVmResponse: MessageFns<CreateVmResponse> = {
   },
 };
 
-function createBaseDeleteVmRequest(): DeleteVmRequest {
+function createBaseCpiServiceDeleteVmRequest(): CpiServiceDeleteVmRequest {
   return { context: undefined, vmCid: "" };
 }
 
-export const DeleteVmRequest: MessageFns<DeleteVmRequest> = {
-  encode(message: DeleteVmRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceDeleteVmRequest: MessageFns<CpiServiceDeleteVmRequest> = {
+  encode(message: CpiServiceDeleteVmRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
     }
@@ -1552,7 +1552,7 @@ export const DeleteVmRequest: MessageFns<DeleteVmRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DeleteVmRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceDeleteVmRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1561,7 +1561,7 @@ export const DeleteVmRequest: MessageFns<DeleteVmRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteVmRequest();
+      const message = createBaseCpiServiceDeleteVmRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1593,11 +1593,11 @@ export const DeleteVmRequest: MessageFns<DeleteVmRequest> = {
     }
   },
 
-  create(base?: DeepPartial<DeleteVmRequest>): DeleteVmRequest {
-    return DeleteVmRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceDeleteVmRequest>): CpiServiceDeleteVmRequest {
+    return CpiServiceDeleteVmRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<DeleteVmRequest>): DeleteVmRequest {
-    const message = createBaseDeleteVmRequest();
+  fromPartial(object: DeepPartial<CpiServiceDeleteVmRequest>): CpiServiceDeleteVmRequest {
+    const message = createBaseCpiServiceDeleteVmRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
@@ -1606,16 +1606,16 @@ export const DeleteVmRequest: MessageFns<DeleteVmRequest> = {
   },
 };
 
-function createBaseDeleteVmResponse(): DeleteVmResponse {
+function createBaseCpiServiceDeleteVmResponse(): CpiServiceDeleteVmResponse {
   return {};
 }
 
-export const DeleteVmResponse: MessageFns<DeleteVmResponse> = {
-  encode(_: DeleteVmResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceDeleteVmResponse: MessageFns<CpiServiceDeleteVmResponse> = {
+  encode(_: CpiServiceDeleteVmResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DeleteVmResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceDeleteVmResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1624,7 +1624,7 @@ export const DeleteVmResponse: MessageFns<DeleteVmResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteVmResponse();
+      const message = createBaseCpiServiceDeleteVmResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1640,11 +1640,11 @@ export const DeleteVmResponse: MessageFns<DeleteVmResponse> = {
     }
   },
 
-  create(base?: DeepPartial<DeleteVmResponse>): DeleteVmResponse {
-    return DeleteVmResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceDeleteVmResponse>): CpiServiceDeleteVmResponse {
+    return CpiServiceDeleteVmResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<DeleteVmResponse>): DeleteVmResponse {
-    const message = createBaseDeleteVmResponse();
+  fromPartial(_: DeepPartial<CpiServiceDeleteVmResponse>): CpiServiceDeleteVmResponse {
+    const message = createBaseCpiServiceDeleteVmResponse();
     return message;
   },
 };
@@ -1785,12 +1785,12 @@ export const HasVmResponse: MessageFns<HasVmResponse> = {
   },
 };
 
-function createBaseCreateDiskRequest(): CreateDiskRequest {
+function createBaseCpiServiceCreateDiskRequest(): CpiServiceCreateDiskRequest {
   return { context: undefined, sizeMib: 0, cloudProperties: undefined, vmCid: "", az: "", token: "" };
 }
 
-export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
-  encode(message: CreateDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceCreateDiskRequest: MessageFns<CpiServiceCreateDiskRequest> = {
+  encode(message: CpiServiceCreateDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
     }
@@ -1812,7 +1812,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CreateDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceCreateDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1821,7 +1821,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCreateDiskRequest();
+      const message = createBaseCpiServiceCreateDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1885,11 +1885,11 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
-    return CreateDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceCreateDiskRequest>): CpiServiceCreateDiskRequest {
+    return CpiServiceCreateDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
-    const message = createBaseCreateDiskRequest();
+  fromPartial(object: DeepPartial<CpiServiceCreateDiskRequest>): CpiServiceCreateDiskRequest {
+    const message = createBaseCpiServiceCreateDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
@@ -1902,12 +1902,12 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
   },
 };
 
-function createBaseCreateDiskResponse(): CreateDiskResponse {
+function createBaseCpiServiceCreateDiskResponse(): CpiServiceCreateDiskResponse {
   return { diskCid: "", cpi: "", sizeBytes: 0 };
 }
 
-export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
-  encode(message: CreateDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceCreateDiskResponse: MessageFns<CpiServiceCreateDiskResponse> = {
+  encode(message: CpiServiceCreateDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskCid !== "") {
       writer.uint32(10).string(message.diskCid);
     }
@@ -1920,7 +1920,7 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CreateDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceCreateDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1929,7 +1929,7 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCreateDiskResponse();
+      const message = createBaseCpiServiceCreateDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1969,11 +1969,11 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
-    return CreateDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceCreateDiskResponse>): CpiServiceCreateDiskResponse {
+    return CpiServiceCreateDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
-    const message = createBaseCreateDiskResponse();
+  fromPartial(object: DeepPartial<CpiServiceCreateDiskResponse>): CpiServiceCreateDiskResponse {
+    const message = createBaseCpiServiceCreateDiskResponse();
     message.diskCid = object.diskCid ?? "";
     message.cpi = object.cpi ?? "";
     message.sizeBytes = object.sizeBytes ?? 0;
@@ -1981,12 +1981,12 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
   },
 };
 
-function createBaseDeleteDiskRequest(): DeleteDiskRequest {
+function createBaseCpiServiceDeleteDiskRequest(): CpiServiceDeleteDiskRequest {
   return { context: undefined, diskCid: "" };
 }
 
-export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
-  encode(message: DeleteDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceDeleteDiskRequest: MessageFns<CpiServiceDeleteDiskRequest> = {
+  encode(message: CpiServiceDeleteDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
     }
@@ -1996,7 +1996,7 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DeleteDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceDeleteDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2005,7 +2005,7 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteDiskRequest();
+      const message = createBaseCpiServiceDeleteDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2037,11 +2037,11 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
-    return DeleteDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceDeleteDiskRequest>): CpiServiceDeleteDiskRequest {
+    return CpiServiceDeleteDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
-    const message = createBaseDeleteDiskRequest();
+  fromPartial(object: DeepPartial<CpiServiceDeleteDiskRequest>): CpiServiceDeleteDiskRequest {
+    const message = createBaseCpiServiceDeleteDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
@@ -2050,16 +2050,16 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
   },
 };
 
-function createBaseDeleteDiskResponse(): DeleteDiskResponse {
+function createBaseCpiServiceDeleteDiskResponse(): CpiServiceDeleteDiskResponse {
   return {};
 }
 
-export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
-  encode(_: DeleteDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceDeleteDiskResponse: MessageFns<CpiServiceDeleteDiskResponse> = {
+  encode(_: CpiServiceDeleteDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DeleteDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceDeleteDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2068,7 +2068,7 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteDiskResponse();
+      const message = createBaseCpiServiceDeleteDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2084,11 +2084,11 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
-    return DeleteDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceDeleteDiskResponse>): CpiServiceDeleteDiskResponse {
+    return CpiServiceDeleteDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
-    const message = createBaseDeleteDiskResponse();
+  fromPartial(_: DeepPartial<CpiServiceDeleteDiskResponse>): CpiServiceDeleteDiskResponse {
+    const message = createBaseCpiServiceDeleteDiskResponse();
     return message;
   },
 };
@@ -3411,12 +3411,12 @@ export const EndCallsResponse: MessageFns<EndCallsResponse> = {
   },
 };
 
-function createBaseResizeDiskRequest(): ResizeDiskRequest {
+function createBaseCpiServiceResizeDiskRequest(): CpiServiceResizeDiskRequest {
   return { context: undefined, diskCid: "", sizeMib: 0 };
 }
 
-export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
-  encode(message: ResizeDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceResizeDiskRequest: MessageFns<CpiServiceResizeDiskRequest> = {
+  encode(message: CpiServiceResizeDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
     }
@@ -3429,7 +3429,7 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceResizeDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -3438,7 +3438,7 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseResizeDiskRequest();
+      const message = createBaseCpiServiceResizeDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -3478,11 +3478,11 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
-    return ResizeDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceResizeDiskRequest>): CpiServiceResizeDiskRequest {
+    return CpiServiceResizeDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
-    const message = createBaseResizeDiskRequest();
+  fromPartial(object: DeepPartial<CpiServiceResizeDiskRequest>): CpiServiceResizeDiskRequest {
+    const message = createBaseCpiServiceResizeDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
@@ -3492,19 +3492,19 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
   },
 };
 
-function createBaseResizeDiskResponse(): ResizeDiskResponse {
+function createBaseCpiServiceResizeDiskResponse(): CpiServiceResizeDiskResponse {
   return { sizeBytes: 0 };
 }
 
-export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
-  encode(message: ResizeDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceResizeDiskResponse: MessageFns<CpiServiceResizeDiskResponse> = {
+  encode(message: CpiServiceResizeDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.sizeBytes !== 0) {
       writer.uint32(8).int64(message.sizeBytes);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceResizeDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -3513,7 +3513,7 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseResizeDiskResponse();
+      const message = createBaseCpiServiceResizeDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -3537,11 +3537,11 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
-    return ResizeDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceResizeDiskResponse>): CpiServiceResizeDiskResponse {
+    return CpiServiceResizeDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
-    const message = createBaseResizeDiskResponse();
+  fromPartial(object: DeepPartial<CpiServiceResizeDiskResponse>): CpiServiceResizeDiskResponse {
+    const message = createBaseCpiServiceResizeDiskResponse();
     message.sizeBytes = object.sizeBytes ?? 0;
     return message;
   },
@@ -3695,12 +3695,12 @@ export const UpdateDiskResponse: MessageFns<UpdateDiskResponse> = {
   },
 };
 
-function createBaseSetDiskLimitsRequest(): SetDiskLimitsRequest {
+function createBaseCpiServiceSetDiskLimitsRequest(): CpiServiceSetDiskLimitsRequest {
   return { context: undefined, diskCid: "", limits: undefined };
 }
 
-export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
-  encode(message: SetDiskLimitsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceSetDiskLimitsRequest: MessageFns<CpiServiceSetDiskLimitsRequest> = {
+  encode(message: CpiServiceSetDiskLimitsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
     }
@@ -3713,7 +3713,7 @@ export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceSetDiskLimitsRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -3722,7 +3722,7 @@ export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSetDiskLimitsRequest();
+      const message = createBaseCpiServiceSetDiskLimitsRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -3762,11 +3762,11 @@ export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
     }
   },
 
-  create(base?: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
-    return SetDiskLimitsRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceSetDiskLimitsRequest>): CpiServiceSetDiskLimitsRequest {
+    return CpiServiceSetDiskLimitsRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
-    const message = createBaseSetDiskLimitsRequest();
+  fromPartial(object: DeepPartial<CpiServiceSetDiskLimitsRequest>): CpiServiceSetDiskLimitsRequest {
+    const message = createBaseCpiServiceSetDiskLimitsRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
@@ -3778,16 +3778,16 @@ export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
   },
 };
 
-function createBaseSetDiskLimitsResponse(): SetDiskLimitsResponse {
+function createBaseCpiServiceSetDiskLimitsResponse(): CpiServiceSetDiskLimitsResponse {
   return {};
 }
 
-export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
-  encode(_: SetDiskLimitsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceSetDiskLimitsResponse: MessageFns<CpiServiceSetDiskLimitsResponse> = {
+  encode(_: CpiServiceSetDiskLimitsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceSetDiskLimitsResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -3796,7 +3796,7 @@ export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSetDiskLimitsResponse();
+      const message = createBaseCpiServiceSetDiskLimitsResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -3812,21 +3812,21 @@ export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
     }
   },
 
-  create(base?: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
-    return SetDiskLimitsResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceSetDiskLimitsResponse>): CpiServiceSetDiskLimitsResponse {
+    return CpiServiceSetDiskLimitsResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
-    const message = createBaseSetDiskLimitsResponse();
+  fromPartial(_: DeepPartial<CpiServiceSetDiskLimitsResponse>): CpiServiceSetDiskLimitsResponse {
+    const message = createBaseCpiServiceSetDiskLimitsResponse();
     return message;
   },
 };
 
-function createBaseGetCapacityRequest(): GetCapacityRequest {
+function createBaseCpiServiceGetCapacityRequest(): CpiServiceGetCapacityRequest {
   return { context: undefined, cloudProperties: undefined };
 }
 
-export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
-  encode(message: GetCapacityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceGetCapacityRequest: MessageFns<CpiServiceGetCapacityRequest> = {
+  encode(message: CpiServiceGetCapacityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
     }
@@ -3836,7 +3836,7 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceGetCapacityRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -3845,7 +3845,7 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetCapacityRequest();
+      const message = createBaseCpiServiceGetCapacityRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -3877,11 +3877,11 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
     }
   },
 
-  create(base?: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
-    return GetCapacityRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceGetCapacityRequest>): CpiServiceGetCapacityRequest {
+    return CpiServiceGetCapacityRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
-    const message = createBaseGetCapacityRequest();
+  fromPartial(object: DeepPartial<CpiServiceGetCapacityRequest>): CpiServiceGetCapacityRequest {
+    const message = createBaseCpiServiceGetCapacityRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
@@ -3890,12 +3890,12 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
   },
 };
 
-function createBaseGetCapacityResponse(): GetCapacityResponse {
+function createBaseCpiServiceGetCapacityResponse(): CpiServiceGetCapacityResponse {
   return { totalBytes: 0, freeBytes: 0, maxDiskBytes: 0 };
 }
 
-export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
-  encode(message: GetCapacityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceGetCapacityResponse: MessageFns<CpiServiceGetCapacityResponse> = {
+  encode(message: CpiServiceGetCapacityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.totalBytes !== 0) {
       writer.uint32(8).int64(message.totalBytes);
     }
@@ -3908,7 +3908,7 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceGetCapacityResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -3917,7 +3917,7 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetCapacityResponse();
+      const message = createBaseCpiServiceGetCapacityResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -3957,11 +3957,11 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
     }
   },
 
-  create(base?: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
-    return GetCapacityResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceGetCapacityResponse>): CpiServiceGetCapacityResponse {
+    return CpiServiceGetCapacityResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
-    const message = createBaseGetCapacityResponse();
+  fromPartial(object: DeepPartial<CpiServiceGetCapacityResponse>): CpiServiceGetCapacityResponse {
+    const message = createBaseCpiServiceGetCapacityResponse();
     message.totalBytes = object.totalBytes ?? 0;
     message.freeBytes = object.freeBytes ?? 0;
     message.maxDiskBytes = object.maxDiskBytes ?? 0;
@@ -4835,12 +4835,12 @@ export const CreateStemcellResponse: MessageFns<CreateStemcellResponse> = {
   },
 };
 
-function createBaseDeleteStemcellRequest(): DeleteStemcellRequest {
+function createBaseCpiServiceDeleteStemcellRequest(): CpiServiceDeleteStemcellRequest {
   return { context: undefined, stemcellCid: "" };
 }
 
-export const DeleteStemcellRequest: MessageFns<DeleteStemcellRequest> = {
-  encode(message: DeleteStemcellRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceDeleteStemcellRequest: MessageFns<CpiServiceDeleteStemcellRequest> = {
+  encode(message: CpiServiceDeleteStemcellRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
     }
@@ -4850,7 +4850,7 @@ export const DeleteStemcellRequest: MessageFns<DeleteStemcellRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DeleteStemcellRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceDeleteStemcellRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -4859,7 +4859,7 @@ export const DeleteStemcellRequest: MessageFns<DeleteStemcellRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteStemcellRequest();
+      const message = createBaseCpiServiceDeleteStemcellRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -4891,11 +4891,11 @@ export const DeleteStemcellRequest: MessageFns<DeleteStemcellRequest> = {
     }
   },
 
-  create(base?: DeepPartial<DeleteStemcellRequest>): DeleteStemcellRequest {
-    return DeleteStemcellRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceDeleteStemcellRequest>): CpiServiceDeleteStemcellRequest {
+    return CpiServiceDeleteStemcellRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<DeleteStemcellRequest>): DeleteStemcellRequest {
-    const message = createBaseDeleteStemcellRequest();
+  fromPartial(object: DeepPartial<CpiServiceDeleteStemcellRequest>): CpiServiceDeleteStemcellRequest {
+    const message = createBaseCpiServiceDeleteStemcellRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
@@ -4904,16 +4904,16 @@ export const DeleteStemcellRequest: MessageFns<DeleteStemcellRequest> = {
   },
 };
 
-function createBaseDeleteStemcellResponse(): DeleteStemcellResponse {
+function createBaseCpiServiceDeleteStemcellResponse(): CpiServiceDeleteStemcellResponse {
   return {};
 }
 
-export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
-  encode(_: DeleteStemcellResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpiServiceDeleteStemcellResponse: MessageFns<CpiServiceDeleteStemcellResponse> = {
+  encode(_: CpiServiceDeleteStemcellResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DeleteStemcellResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiServiceDeleteStemcellResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -4922,7 +4922,7 @@ export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteStemcellResponse();
+      const message = createBaseCpiServiceDeleteStemcellResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -4938,11 +4938,11 @@ export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
     }
   },
 
-  create(base?: DeepPartial<DeleteStemcellResponse>): DeleteStemcellResponse {
-    return DeleteStemcellResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<CpiServiceDeleteStemcellResponse>): CpiServiceDeleteStemcellResponse {
+    return CpiServiceDeleteStemcellResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<DeleteStemcellResponse>): DeleteStemcellResponse {
-    const message = createBaseDeleteStemcellResponse();
+  fromPartial(_: DeepPartial<CpiServiceDeleteStemcellResponse>): CpiServiceDeleteStemcellResponse {
+    const message = createBaseCpiServiceDeleteStemcellResponse();
     return message;
   },
 };
@@ -5123,9 +5123,9 @@ export const CpiServiceDefinition = {
     /** Deletes a VM. NOT_FOUND (VM_NOT_FOUND): the VM does not exist. */
     deleteVm: {
       name: "DeleteVm",
-      requestType: DeleteVmRequest as typeof DeleteVmRequest,
+      requestType: CpiServiceDeleteVmRequest as typeof CpiServiceDeleteVmRequest,
       requestStream: false,
-      responseType: DeleteVmResponse as typeof DeleteVmResponse,
+      responseType: CpiServiceDeleteVmResponse as typeof CpiServiceDeleteVmResponse,
       responseStream: false,
       options: {},
     },
@@ -5153,18 +5153,18 @@ export const CpiServiceDefinition = {
     /** Creates a disk. */
     createDisk: {
       name: "CreateDisk",
-      requestType: CreateDiskRequest as typeof CreateDiskRequest,
+      requestType: CpiServiceCreateDiskRequest as typeof CpiServiceCreateDiskRequest,
       requestStream: false,
-      responseType: CreateDiskResponse as typeof CreateDiskResponse,
+      responseType: CpiServiceCreateDiskResponse as typeof CpiServiceCreateDiskResponse,
       responseStream: false,
       options: {},
     },
     /** Deletes a disk. NOT_FOUND (DISK_NOT_FOUND): the disk does not exist. */
     deleteDisk: {
       name: "DeleteDisk",
-      requestType: DeleteDiskRequest as typeof DeleteDiskRequest,
+      requestType: CpiServiceDeleteDiskRequest as typeof CpiServiceDeleteDiskRequest,
       requestStream: false,
-      responseType: DeleteDiskResponse as typeof DeleteDiskResponse,
+      responseType: CpiServiceDeleteDiskResponse as typeof CpiServiceDeleteDiskResponse,
       responseStream: false,
       options: {},
     },
@@ -5219,9 +5219,9 @@ export const CpiServiceDefinition = {
     /** Enlarges a disk. UNIMPLEMENTED: the CPI cannot resize disks. */
     resizeDisk: {
       name: "ResizeDisk",
-      requestType: ResizeDiskRequest as typeof ResizeDiskRequest,
+      requestType: CpiServiceResizeDiskRequest as typeof CpiServiceResizeDiskRequest,
       requestStream: false,
-      responseType: ResizeDiskResponse as typeof ResizeDiskResponse,
+      responseType: CpiServiceResizeDiskResponse as typeof CpiServiceResizeDiskResponse,
       responseStream: false,
       options: {},
     },
@@ -5237,18 +5237,18 @@ export const CpiServiceDefinition = {
     /** Replaces the I/O limits of a disk. UNIMPLEMENTED: the CPI is an executable; BOSH's contract has no such method. */
     setDiskLimits: {
       name: "SetDiskLimits",
-      requestType: SetDiskLimitsRequest as typeof SetDiskLimitsRequest,
+      requestType: CpiServiceSetDiskLimitsRequest as typeof CpiServiceSetDiskLimitsRequest,
       requestStream: false,
-      responseType: SetDiskLimitsResponse as typeof SetDiskLimitsResponse,
+      responseType: CpiServiceSetDiskLimitsResponse as typeof CpiServiceSetDiskLimitsResponse,
       responseStream: false,
       options: {},
     },
     /** Returns the space for new disks. UNIMPLEMENTED: the CPI is an executable; BOSH's contract has no such method. */
     getCapacity: {
       name: "GetCapacity",
-      requestType: GetCapacityRequest as typeof GetCapacityRequest,
+      requestType: CpiServiceGetCapacityRequest as typeof CpiServiceGetCapacityRequest,
       requestStream: false,
-      responseType: GetCapacityResponse as typeof GetCapacityResponse,
+      responseType: CpiServiceGetCapacityResponse as typeof CpiServiceGetCapacityResponse,
       responseStream: false,
       options: {},
     },
@@ -5309,9 +5309,9 @@ export const CpiServiceDefinition = {
     /** Deletes a stemcell with the CPI that created it. */
     deleteStemcell: {
       name: "DeleteStemcell",
-      requestType: DeleteStemcellRequest as typeof DeleteStemcellRequest,
+      requestType: CpiServiceDeleteStemcellRequest as typeof CpiServiceDeleteStemcellRequest,
       requestStream: false,
-      responseType: DeleteStemcellResponse as typeof DeleteStemcellResponse,
+      responseType: CpiServiceDeleteStemcellResponse as typeof CpiServiceDeleteStemcellResponse,
       responseStream: false,
       options: {},
     },

@@ -59,7 +59,7 @@ export interface DynamicDisk {
   /** True: the disk is attached read-only. */
   readOnly: boolean;
   /**
-   * I/O limits that SetDiskLimits set last, 0 for none. Absent: SetDiskLimits was never called; the `limits` of the disk
+   * I/O limits that SetDynamicDiskLimits set last, 0 for none. Absent: SetDynamicDiskLimits was never called; the `limits` of the disk
    * type's cloud properties hold.
    */
   limits:
@@ -86,7 +86,7 @@ export interface DynamicDisk {
 }
 
 /** The disk, and the instance or host that needs it. */
-export interface ProvideDiskRequest {
+export interface ProvideDynamicDiskRequest {
   /** Name. Unique among all deployments. */
   diskName: string;
   /** ID of the instance whose VM gets the disk. Empty: host_id is set. */
@@ -120,7 +120,7 @@ export interface ProvideDiskRequest {
 }
 
 /** The started task, and the disk as of the response. */
-export interface ProvideDiskResponse {
+export interface ProvideDynamicDiskResponse {
   /** The started task, as of the response. */
   task:
     | Task
@@ -130,7 +130,7 @@ export interface ProvideDiskResponse {
 }
 
 /** The disk to create. */
-export interface CreateDiskRequest {
+export interface CreateDynamicDiskRequest {
   /** Name. Unique among all deployments. */
   diskName: string;
   /** Name of the deployment that the disk belongs to. Empty: the disk is made for hosts, and belongs to no deployment. */
@@ -160,7 +160,7 @@ export interface CreateDiskRequest {
    */
   onHostSilence: OnHostSilence;
   /**
-   * Host that will use the disk, as in ProvideDisk; only with deployment and az empty. The disk lies on its devices if they
+   * Host that will use the disk, as in ProvideDynamicDisk; only with deployment and az empty. The disk lies on its devices if they
    * have room, and else on others of its zone. A repeated request may name another host of the zone, which has no effect.
    */
   hostId: string;
@@ -174,7 +174,7 @@ export interface CreateDiskRequest {
 }
 
 /** The started task, and the disk as of the response. */
-export interface CreateDiskResponse {
+export interface CreateDynamicDiskResponse {
   /** The started task, as of the response. */
   task:
     | Task
@@ -184,7 +184,7 @@ export interface CreateDiskResponse {
 }
 
 /** The disk, and the instance or host to attach it to. */
-export interface AttachDiskRequest {
+export interface AttachDynamicDiskRequest {
   /** Name of the disk. */
   diskName: string;
   /** ID of the instance whose VM gets the disk. Empty: host_id is set. */
@@ -198,14 +198,14 @@ export interface AttachDiskRequest {
    * returns at once.
    */
   wait: boolean;
-  /** True: attaches the disk read-only, as ProvideDisk. */
+  /** True: attaches the disk read-only, as ProvideDynamicDisk. */
   readOnly: boolean;
-  /** Host that gets the disk, as in ProvideDisk. Empty: instance_id is set. */
+  /** Host that gets the disk, as in ProvideDynamicDisk. Empty: instance_id is set. */
   hostId: string;
 }
 
 /** The started task, and the disk as of the response. */
-export interface AttachDiskResponse {
+export interface AttachDynamicDiskResponse {
   /** The started task, as of the response. */
   task:
     | Task
@@ -215,7 +215,7 @@ export interface AttachDiskResponse {
 }
 
 /** The disk to enlarge, and its new size. */
-export interface ResizeDiskRequest {
+export interface ResizeDynamicDiskRequest {
   /** Name of the disk. */
   diskName: string;
   /** New size in bytes. Rounded up to whole MiB. */
@@ -228,7 +228,7 @@ export interface ResizeDiskRequest {
 }
 
 /** The started task, and the disk as of the response. */
-export interface ResizeDiskResponse {
+export interface ResizeDynamicDiskResponse {
   /** The started task, as of the response. */
   task:
     | Task
@@ -238,7 +238,7 @@ export interface ResizeDiskResponse {
 }
 
 /** The new limits of a disk. */
-export interface SetDiskLimitsRequest {
+export interface SetDynamicDiskLimitsRequest {
   /** Name of the disk. */
   diskName: string;
   /** Complete limits. Replace the present limits. Absent: no limits. */
@@ -253,7 +253,7 @@ export interface SetDiskLimitsRequest {
 }
 
 /** The started task, and the disk as of the response. */
-export interface SetDiskLimitsResponse {
+export interface SetDynamicDiskLimitsResponse {
   /** The started task, as of the response. */
   task:
     | Task
@@ -263,8 +263,8 @@ export interface SetDiskLimitsResponse {
 }
 
 /** The availability zone and the disk type. */
-export interface GetCapacityRequest {
-  /** Name of an availability zone: of the cloud config, or with pool as in CreateDisk. */
+export interface GetDynamicDiskCapacityRequest {
+  /** Name of an availability zone: of the cloud config, or with pool as in CreateDynamicDisk. */
   az: string;
   /** Name of a disk type of the cloud config. Empty: pool is set. */
   diskPoolName: string;
@@ -273,7 +273,7 @@ export interface GetCapacityRequest {
 }
 
 /** Space for new disks of the type in the zone. */
-export interface GetCapacityResponse {
+export interface GetDynamicDiskCapacityResponse {
   /** Total space in bytes, used or not. */
   totalBytes: number;
   /** Bytes that new disks can use now. */
@@ -283,7 +283,7 @@ export interface GetCapacityResponse {
 }
 
 /** The disk to detach. */
-export interface DetachDiskRequest {
+export interface DetachDynamicDiskRequest {
   /** Name of the disk. */
   diskName: string;
   /**
@@ -300,7 +300,7 @@ export interface DetachDiskRequest {
 }
 
 /** The started task, and the disk as of the response. */
-export interface DetachDiskResponse {
+export interface DetachDynamicDiskResponse {
   /** The started task, as of the response. */
   task:
     | Task
@@ -310,7 +310,7 @@ export interface DetachDiskResponse {
 }
 
 /** The disk to delete. */
-export interface DeleteDiskRequest {
+export interface DeleteDynamicDiskRequest {
   /** Name of the disk. */
   diskName: string;
   /**
@@ -327,13 +327,13 @@ export interface DeleteDiskRequest {
 }
 
 /** The started task, as of the response. */
-export interface DeleteDiskResponse {
+export interface DeleteDynamicDiskResponse {
   /** The started task, as of the response. */
   task: Task | undefined;
 }
 
 /** The disk to return. */
-export interface GetDiskRequest {
+export interface GetDynamicDiskRequest {
   /** Name of the disk. */
   diskName: string;
   /** True: the director asks its disk-registries for the disk's trouble. */
@@ -341,7 +341,7 @@ export interface GetDiskRequest {
 }
 
 /** The requested disk. */
-export interface GetDiskResponse {
+export interface GetDynamicDiskResponse {
   /** The disk. */
   disk:
     | DynamicDisk
@@ -354,7 +354,7 @@ export interface GetDiskResponse {
 }
 
 /** Filter and page of the list. */
-export interface ListDisksRequest {
+export interface ListDynamicDisksRequest {
   /** Filter: only disks of this deployment. Empty: no filter. */
   deployment: string;
   /**
@@ -371,7 +371,7 @@ export interface ListDisksRequest {
 }
 
 /** A page of disks. */
-export interface ListDisksResponse {
+export interface ListDynamicDisksResponse {
   /** Disks ordered by disk_name. */
   disks: DynamicDisk[];
   /** Token of the next page; empty on the last page. */
@@ -721,7 +721,7 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
   },
 };
 
-function createBaseProvideDiskRequest(): ProvideDiskRequest {
+function createBaseProvideDynamicDiskRequest(): ProvideDynamicDiskRequest {
   return {
     diskName: "",
     instanceId: "",
@@ -735,8 +735,8 @@ function createBaseProvideDiskRequest(): ProvideDiskRequest {
   };
 }
 
-export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
-  encode(message: ProvideDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ProvideDynamicDiskRequest: MessageFns<ProvideDynamicDiskRequest> = {
+  encode(message: ProvideDynamicDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
     }
@@ -767,7 +767,7 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ProvideDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): ProvideDynamicDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -776,7 +776,7 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseProvideDiskRequest();
+      const message = createBaseProvideDynamicDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -864,11 +864,11 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<ProvideDiskRequest>): ProvideDiskRequest {
-    return ProvideDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<ProvideDynamicDiskRequest>): ProvideDynamicDiskRequest {
+    return ProvideDynamicDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ProvideDiskRequest>): ProvideDiskRequest {
-    const message = createBaseProvideDiskRequest();
+  fromPartial(object: DeepPartial<ProvideDynamicDiskRequest>): ProvideDynamicDiskRequest {
+    const message = createBaseProvideDynamicDiskRequest();
     message.diskName = object.diskName ?? "";
     message.instanceId = object.instanceId ?? "";
     message.diskPoolName = object.diskPoolName ?? "";
@@ -882,12 +882,12 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
   },
 };
 
-function createBaseProvideDiskResponse(): ProvideDiskResponse {
+function createBaseProvideDynamicDiskResponse(): ProvideDynamicDiskResponse {
   return { task: undefined, disk: undefined };
 }
 
-export const ProvideDiskResponse: MessageFns<ProvideDiskResponse> = {
-  encode(message: ProvideDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ProvideDynamicDiskResponse: MessageFns<ProvideDynamicDiskResponse> = {
+  encode(message: ProvideDynamicDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.task !== undefined) {
       Task.encode(message.task, writer.uint32(10).fork()).join();
     }
@@ -897,7 +897,7 @@ export const ProvideDiskResponse: MessageFns<ProvideDiskResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ProvideDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): ProvideDynamicDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -906,7 +906,7 @@ export const ProvideDiskResponse: MessageFns<ProvideDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseProvideDiskResponse();
+      const message = createBaseProvideDynamicDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -938,11 +938,11 @@ export const ProvideDiskResponse: MessageFns<ProvideDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<ProvideDiskResponse>): ProvideDiskResponse {
-    return ProvideDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<ProvideDynamicDiskResponse>): ProvideDynamicDiskResponse {
+    return ProvideDynamicDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ProvideDiskResponse>): ProvideDiskResponse {
-    const message = createBaseProvideDiskResponse();
+  fromPartial(object: DeepPartial<ProvideDynamicDiskResponse>): ProvideDynamicDiskResponse {
+    const message = createBaseProvideDynamicDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
@@ -951,7 +951,7 @@ export const ProvideDiskResponse: MessageFns<ProvideDiskResponse> = {
   },
 };
 
-function createBaseCreateDiskRequest(): CreateDiskRequest {
+function createBaseCreateDynamicDiskRequest(): CreateDynamicDiskRequest {
   return {
     diskName: "",
     deployment: "",
@@ -967,8 +967,8 @@ function createBaseCreateDiskRequest(): CreateDiskRequest {
   };
 }
 
-export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
-  encode(message: CreateDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CreateDynamicDiskRequest: MessageFns<CreateDynamicDiskRequest> = {
+  encode(message: CreateDynamicDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
     }
@@ -1005,7 +1005,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CreateDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): CreateDynamicDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1014,7 +1014,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCreateDiskRequest();
+      const message = createBaseCreateDynamicDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1118,11 +1118,11 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
-    return CreateDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<CreateDynamicDiskRequest>): CreateDynamicDiskRequest {
+    return CreateDynamicDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
-    const message = createBaseCreateDiskRequest();
+  fromPartial(object: DeepPartial<CreateDynamicDiskRequest>): CreateDynamicDiskRequest {
+    const message = createBaseCreateDynamicDiskRequest();
     message.diskName = object.diskName ?? "";
     message.deployment = object.deployment ?? "";
     message.az = object.az ?? "";
@@ -1138,12 +1138,12 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
   },
 };
 
-function createBaseCreateDiskResponse(): CreateDiskResponse {
+function createBaseCreateDynamicDiskResponse(): CreateDynamicDiskResponse {
   return { task: undefined, disk: undefined };
 }
 
-export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
-  encode(message: CreateDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CreateDynamicDiskResponse: MessageFns<CreateDynamicDiskResponse> = {
+  encode(message: CreateDynamicDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.task !== undefined) {
       Task.encode(message.task, writer.uint32(10).fork()).join();
     }
@@ -1153,7 +1153,7 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CreateDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): CreateDynamicDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1162,7 +1162,7 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCreateDiskResponse();
+      const message = createBaseCreateDynamicDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1194,11 +1194,11 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
-    return CreateDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<CreateDynamicDiskResponse>): CreateDynamicDiskResponse {
+    return CreateDynamicDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
-    const message = createBaseCreateDiskResponse();
+  fromPartial(object: DeepPartial<CreateDynamicDiskResponse>): CreateDynamicDiskResponse {
+    const message = createBaseCreateDynamicDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
@@ -1207,12 +1207,12 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
   },
 };
 
-function createBaseAttachDiskRequest(): AttachDiskRequest {
+function createBaseAttachDynamicDiskRequest(): AttachDynamicDiskRequest {
   return { diskName: "", instanceId: "", metadata: undefined, wait: false, readOnly: false, hostId: "" };
 }
 
-export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
-  encode(message: AttachDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const AttachDynamicDiskRequest: MessageFns<AttachDynamicDiskRequest> = {
+  encode(message: AttachDynamicDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
     }
@@ -1234,7 +1234,7 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): AttachDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): AttachDynamicDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1243,7 +1243,7 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAttachDiskRequest();
+      const message = createBaseAttachDynamicDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1307,11 +1307,11 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<AttachDiskRequest>): AttachDiskRequest {
-    return AttachDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<AttachDynamicDiskRequest>): AttachDynamicDiskRequest {
+    return AttachDynamicDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<AttachDiskRequest>): AttachDiskRequest {
-    const message = createBaseAttachDiskRequest();
+  fromPartial(object: DeepPartial<AttachDynamicDiskRequest>): AttachDynamicDiskRequest {
+    const message = createBaseAttachDynamicDiskRequest();
     message.diskName = object.diskName ?? "";
     message.instanceId = object.instanceId ?? "";
     message.metadata = object.metadata ?? undefined;
@@ -1322,12 +1322,12 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
   },
 };
 
-function createBaseAttachDiskResponse(): AttachDiskResponse {
+function createBaseAttachDynamicDiskResponse(): AttachDynamicDiskResponse {
   return { task: undefined, disk: undefined };
 }
 
-export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
-  encode(message: AttachDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const AttachDynamicDiskResponse: MessageFns<AttachDynamicDiskResponse> = {
+  encode(message: AttachDynamicDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.task !== undefined) {
       Task.encode(message.task, writer.uint32(10).fork()).join();
     }
@@ -1337,7 +1337,7 @@ export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): AttachDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): AttachDynamicDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1346,7 +1346,7 @@ export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAttachDiskResponse();
+      const message = createBaseAttachDynamicDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1378,11 +1378,11 @@ export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<AttachDiskResponse>): AttachDiskResponse {
-    return AttachDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<AttachDynamicDiskResponse>): AttachDynamicDiskResponse {
+    return AttachDynamicDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<AttachDiskResponse>): AttachDiskResponse {
-    const message = createBaseAttachDiskResponse();
+  fromPartial(object: DeepPartial<AttachDynamicDiskResponse>): AttachDynamicDiskResponse {
+    const message = createBaseAttachDynamicDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
@@ -1391,12 +1391,12 @@ export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
   },
 };
 
-function createBaseResizeDiskRequest(): ResizeDiskRequest {
+function createBaseResizeDynamicDiskRequest(): ResizeDynamicDiskRequest {
   return { diskName: "", sizeBytes: 0, wait: false };
 }
 
-export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
-  encode(message: ResizeDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ResizeDynamicDiskRequest: MessageFns<ResizeDynamicDiskRequest> = {
+  encode(message: ResizeDynamicDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
     }
@@ -1409,7 +1409,7 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDynamicDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1418,7 +1418,7 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseResizeDiskRequest();
+      const message = createBaseResizeDynamicDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1458,11 +1458,11 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
-    return ResizeDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<ResizeDynamicDiskRequest>): ResizeDynamicDiskRequest {
+    return ResizeDynamicDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
-    const message = createBaseResizeDiskRequest();
+  fromPartial(object: DeepPartial<ResizeDynamicDiskRequest>): ResizeDynamicDiskRequest {
+    const message = createBaseResizeDynamicDiskRequest();
     message.diskName = object.diskName ?? "";
     message.sizeBytes = object.sizeBytes ?? 0;
     message.wait = object.wait ?? false;
@@ -1470,12 +1470,12 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
   },
 };
 
-function createBaseResizeDiskResponse(): ResizeDiskResponse {
+function createBaseResizeDynamicDiskResponse(): ResizeDynamicDiskResponse {
   return { task: undefined, disk: undefined };
 }
 
-export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
-  encode(message: ResizeDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ResizeDynamicDiskResponse: MessageFns<ResizeDynamicDiskResponse> = {
+  encode(message: ResizeDynamicDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.task !== undefined) {
       Task.encode(message.task, writer.uint32(10).fork()).join();
     }
@@ -1485,7 +1485,7 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDynamicDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1494,7 +1494,7 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseResizeDiskResponse();
+      const message = createBaseResizeDynamicDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1526,11 +1526,11 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
-    return ResizeDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<ResizeDynamicDiskResponse>): ResizeDynamicDiskResponse {
+    return ResizeDynamicDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
-    const message = createBaseResizeDiskResponse();
+  fromPartial(object: DeepPartial<ResizeDynamicDiskResponse>): ResizeDynamicDiskResponse {
+    const message = createBaseResizeDynamicDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
@@ -1539,12 +1539,12 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
   },
 };
 
-function createBaseSetDiskLimitsRequest(): SetDiskLimitsRequest {
+function createBaseSetDynamicDiskLimitsRequest(): SetDynamicDiskLimitsRequest {
   return { diskName: "", limits: undefined, wait: false };
 }
 
-export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
-  encode(message: SetDiskLimitsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const SetDynamicDiskLimitsRequest: MessageFns<SetDynamicDiskLimitsRequest> = {
+  encode(message: SetDynamicDiskLimitsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
     }
@@ -1557,7 +1557,7 @@ export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDynamicDiskLimitsRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1566,7 +1566,7 @@ export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSetDiskLimitsRequest();
+      const message = createBaseSetDynamicDiskLimitsRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1606,11 +1606,11 @@ export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
     }
   },
 
-  create(base?: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
-    return SetDiskLimitsRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<SetDynamicDiskLimitsRequest>): SetDynamicDiskLimitsRequest {
+    return SetDynamicDiskLimitsRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<SetDiskLimitsRequest>): SetDiskLimitsRequest {
-    const message = createBaseSetDiskLimitsRequest();
+  fromPartial(object: DeepPartial<SetDynamicDiskLimitsRequest>): SetDynamicDiskLimitsRequest {
+    const message = createBaseSetDynamicDiskLimitsRequest();
     message.diskName = object.diskName ?? "";
     message.limits = (object.limits !== undefined && object.limits !== null)
       ? DiskLimits.fromPartial(object.limits)
@@ -1620,12 +1620,12 @@ export const SetDiskLimitsRequest: MessageFns<SetDiskLimitsRequest> = {
   },
 };
 
-function createBaseSetDiskLimitsResponse(): SetDiskLimitsResponse {
+function createBaseSetDynamicDiskLimitsResponse(): SetDynamicDiskLimitsResponse {
   return { task: undefined, disk: undefined };
 }
 
-export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
-  encode(message: SetDiskLimitsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const SetDynamicDiskLimitsResponse: MessageFns<SetDynamicDiskLimitsResponse> = {
+  encode(message: SetDynamicDiskLimitsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.task !== undefined) {
       Task.encode(message.task, writer.uint32(10).fork()).join();
     }
@@ -1635,7 +1635,7 @@ export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): SetDiskLimitsResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDynamicDiskLimitsResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1644,7 +1644,7 @@ export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSetDiskLimitsResponse();
+      const message = createBaseSetDynamicDiskLimitsResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1676,11 +1676,11 @@ export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
     }
   },
 
-  create(base?: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
-    return SetDiskLimitsResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<SetDynamicDiskLimitsResponse>): SetDynamicDiskLimitsResponse {
+    return SetDynamicDiskLimitsResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<SetDiskLimitsResponse>): SetDiskLimitsResponse {
-    const message = createBaseSetDiskLimitsResponse();
+  fromPartial(object: DeepPartial<SetDynamicDiskLimitsResponse>): SetDynamicDiskLimitsResponse {
+    const message = createBaseSetDynamicDiskLimitsResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
@@ -1689,12 +1689,12 @@ export const SetDiskLimitsResponse: MessageFns<SetDiskLimitsResponse> = {
   },
 };
 
-function createBaseGetCapacityRequest(): GetCapacityRequest {
+function createBaseGetDynamicDiskCapacityRequest(): GetDynamicDiskCapacityRequest {
   return { az: "", diskPoolName: "", pool: "" };
 }
 
-export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
-  encode(message: GetCapacityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const GetDynamicDiskCapacityRequest: MessageFns<GetDynamicDiskCapacityRequest> = {
+  encode(message: GetDynamicDiskCapacityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.az !== "") {
       writer.uint32(10).string(message.az);
     }
@@ -1707,7 +1707,7 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): GetDynamicDiskCapacityRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1716,7 +1716,7 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetCapacityRequest();
+      const message = createBaseGetDynamicDiskCapacityRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1756,11 +1756,11 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
     }
   },
 
-  create(base?: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
-    return GetCapacityRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<GetDynamicDiskCapacityRequest>): GetDynamicDiskCapacityRequest {
+    return GetDynamicDiskCapacityRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<GetCapacityRequest>): GetCapacityRequest {
-    const message = createBaseGetCapacityRequest();
+  fromPartial(object: DeepPartial<GetDynamicDiskCapacityRequest>): GetDynamicDiskCapacityRequest {
+    const message = createBaseGetDynamicDiskCapacityRequest();
     message.az = object.az ?? "";
     message.diskPoolName = object.diskPoolName ?? "";
     message.pool = object.pool ?? "";
@@ -1768,12 +1768,12 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
   },
 };
 
-function createBaseGetCapacityResponse(): GetCapacityResponse {
+function createBaseGetDynamicDiskCapacityResponse(): GetDynamicDiskCapacityResponse {
   return { totalBytes: 0, freeBytes: 0, maxDiskBytes: 0 };
 }
 
-export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
-  encode(message: GetCapacityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const GetDynamicDiskCapacityResponse: MessageFns<GetDynamicDiskCapacityResponse> = {
+  encode(message: GetDynamicDiskCapacityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.totalBytes !== 0) {
       writer.uint32(8).int64(message.totalBytes);
     }
@@ -1786,7 +1786,7 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): GetCapacityResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): GetDynamicDiskCapacityResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1795,7 +1795,7 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetCapacityResponse();
+      const message = createBaseGetDynamicDiskCapacityResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1835,11 +1835,11 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
     }
   },
 
-  create(base?: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
-    return GetCapacityResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<GetDynamicDiskCapacityResponse>): GetDynamicDiskCapacityResponse {
+    return GetDynamicDiskCapacityResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<GetCapacityResponse>): GetCapacityResponse {
-    const message = createBaseGetCapacityResponse();
+  fromPartial(object: DeepPartial<GetDynamicDiskCapacityResponse>): GetDynamicDiskCapacityResponse {
+    const message = createBaseGetDynamicDiskCapacityResponse();
     message.totalBytes = object.totalBytes ?? 0;
     message.freeBytes = object.freeBytes ?? 0;
     message.maxDiskBytes = object.maxDiskBytes ?? 0;
@@ -1847,12 +1847,12 @@ export const GetCapacityResponse: MessageFns<GetCapacityResponse> = {
   },
 };
 
-function createBaseDetachDiskRequest(): DetachDiskRequest {
+function createBaseDetachDynamicDiskRequest(): DetachDynamicDiskRequest {
   return { diskName: "", wait: false, instanceId: "", attachmentId: "", hostId: "" };
 }
 
-export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
-  encode(message: DetachDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const DetachDynamicDiskRequest: MessageFns<DetachDynamicDiskRequest> = {
+  encode(message: DetachDynamicDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
     }
@@ -1871,7 +1871,7 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DetachDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): DetachDynamicDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1880,7 +1880,7 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDetachDiskRequest();
+      const message = createBaseDetachDynamicDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -1936,11 +1936,11 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<DetachDiskRequest>): DetachDiskRequest {
-    return DetachDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<DetachDynamicDiskRequest>): DetachDynamicDiskRequest {
+    return DetachDynamicDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<DetachDiskRequest>): DetachDiskRequest {
-    const message = createBaseDetachDiskRequest();
+  fromPartial(object: DeepPartial<DetachDynamicDiskRequest>): DetachDynamicDiskRequest {
+    const message = createBaseDetachDynamicDiskRequest();
     message.diskName = object.diskName ?? "";
     message.wait = object.wait ?? false;
     message.instanceId = object.instanceId ?? "";
@@ -1950,12 +1950,12 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
   },
 };
 
-function createBaseDetachDiskResponse(): DetachDiskResponse {
+function createBaseDetachDynamicDiskResponse(): DetachDynamicDiskResponse {
   return { task: undefined, disk: undefined };
 }
 
-export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
-  encode(message: DetachDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const DetachDynamicDiskResponse: MessageFns<DetachDynamicDiskResponse> = {
+  encode(message: DetachDynamicDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.task !== undefined) {
       Task.encode(message.task, writer.uint32(10).fork()).join();
     }
@@ -1965,7 +1965,7 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DetachDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): DetachDynamicDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -1974,7 +1974,7 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDetachDiskResponse();
+      const message = createBaseDetachDynamicDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2006,11 +2006,11 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<DetachDiskResponse>): DetachDiskResponse {
-    return DetachDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<DetachDynamicDiskResponse>): DetachDynamicDiskResponse {
+    return DetachDynamicDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<DetachDiskResponse>): DetachDiskResponse {
-    const message = createBaseDetachDiskResponse();
+  fromPartial(object: DeepPartial<DetachDynamicDiskResponse>): DetachDynamicDiskResponse {
+    const message = createBaseDetachDynamicDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
@@ -2019,12 +2019,12 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
   },
 };
 
-function createBaseDeleteDiskRequest(): DeleteDiskRequest {
+function createBaseDeleteDynamicDiskRequest(): DeleteDynamicDiskRequest {
   return { diskName: "", wait: false, instanceId: "", attachmentId: "", hostId: "" };
 }
 
-export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
-  encode(message: DeleteDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const DeleteDynamicDiskRequest: MessageFns<DeleteDynamicDiskRequest> = {
+  encode(message: DeleteDynamicDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
     }
@@ -2043,7 +2043,7 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DeleteDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteDynamicDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2052,7 +2052,7 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteDiskRequest();
+      const message = createBaseDeleteDynamicDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2108,11 +2108,11 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
-    return DeleteDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<DeleteDynamicDiskRequest>): DeleteDynamicDiskRequest {
+    return DeleteDynamicDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
-    const message = createBaseDeleteDiskRequest();
+  fromPartial(object: DeepPartial<DeleteDynamicDiskRequest>): DeleteDynamicDiskRequest {
+    const message = createBaseDeleteDynamicDiskRequest();
     message.diskName = object.diskName ?? "";
     message.wait = object.wait ?? false;
     message.instanceId = object.instanceId ?? "";
@@ -2122,19 +2122,19 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
   },
 };
 
-function createBaseDeleteDiskResponse(): DeleteDiskResponse {
+function createBaseDeleteDynamicDiskResponse(): DeleteDynamicDiskResponse {
   return { task: undefined };
 }
 
-export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
-  encode(message: DeleteDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const DeleteDynamicDiskResponse: MessageFns<DeleteDynamicDiskResponse> = {
+  encode(message: DeleteDynamicDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.task !== undefined) {
       Task.encode(message.task, writer.uint32(10).fork()).join();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DeleteDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteDynamicDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2143,7 +2143,7 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDeleteDiskResponse();
+      const message = createBaseDeleteDynamicDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2167,22 +2167,22 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
-    return DeleteDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<DeleteDynamicDiskResponse>): DeleteDynamicDiskResponse {
+    return DeleteDynamicDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
-    const message = createBaseDeleteDiskResponse();
+  fromPartial(object: DeepPartial<DeleteDynamicDiskResponse>): DeleteDynamicDiskResponse {
+    const message = createBaseDeleteDynamicDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
   },
 };
 
-function createBaseGetDiskRequest(): GetDiskRequest {
+function createBaseGetDynamicDiskRequest(): GetDynamicDiskRequest {
   return { diskName: "", withTrouble: false };
 }
 
-export const GetDiskRequest: MessageFns<GetDiskRequest> = {
-  encode(message: GetDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const GetDynamicDiskRequest: MessageFns<GetDynamicDiskRequest> = {
+  encode(message: GetDynamicDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskName !== "") {
       writer.uint32(10).string(message.diskName);
     }
@@ -2192,7 +2192,7 @@ export const GetDiskRequest: MessageFns<GetDiskRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): GetDiskRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): GetDynamicDiskRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2201,7 +2201,7 @@ export const GetDiskRequest: MessageFns<GetDiskRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetDiskRequest();
+      const message = createBaseGetDynamicDiskRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2233,23 +2233,23 @@ export const GetDiskRequest: MessageFns<GetDiskRequest> = {
     }
   },
 
-  create(base?: DeepPartial<GetDiskRequest>): GetDiskRequest {
-    return GetDiskRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<GetDynamicDiskRequest>): GetDynamicDiskRequest {
+    return GetDynamicDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<GetDiskRequest>): GetDiskRequest {
-    const message = createBaseGetDiskRequest();
+  fromPartial(object: DeepPartial<GetDynamicDiskRequest>): GetDynamicDiskRequest {
+    const message = createBaseGetDynamicDiskRequest();
     message.diskName = object.diskName ?? "";
     message.withTrouble = object.withTrouble ?? false;
     return message;
   },
 };
 
-function createBaseGetDiskResponse(): GetDiskResponse {
+function createBaseGetDynamicDiskResponse(): GetDynamicDiskResponse {
   return { disk: undefined, trouble: undefined };
 }
 
-export const GetDiskResponse: MessageFns<GetDiskResponse> = {
-  encode(message: GetDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const GetDynamicDiskResponse: MessageFns<GetDynamicDiskResponse> = {
+  encode(message: GetDynamicDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.disk !== undefined) {
       DynamicDisk.encode(message.disk, writer.uint32(10).fork()).join();
     }
@@ -2259,7 +2259,7 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): GetDiskResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): GetDynamicDiskResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2268,7 +2268,7 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetDiskResponse();
+      const message = createBaseGetDynamicDiskResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2300,11 +2300,11 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
     }
   },
 
-  create(base?: DeepPartial<GetDiskResponse>): GetDiskResponse {
-    return GetDiskResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<GetDynamicDiskResponse>): GetDynamicDiskResponse {
+    return GetDynamicDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<GetDiskResponse>): GetDiskResponse {
-    const message = createBaseGetDiskResponse();
+  fromPartial(object: DeepPartial<GetDynamicDiskResponse>): GetDynamicDiskResponse {
+    const message = createBaseGetDynamicDiskResponse();
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
       : undefined;
@@ -2315,12 +2315,12 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
   },
 };
 
-function createBaseListDisksRequest(): ListDisksRequest {
+function createBaseListDynamicDisksRequest(): ListDynamicDisksRequest {
   return { deployment: "", pageSize: 0, pageToken: "", instanceId: "", hostId: "" };
 }
 
-export const ListDisksRequest: MessageFns<ListDisksRequest> = {
-  encode(message: ListDisksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListDynamicDisksRequest: MessageFns<ListDynamicDisksRequest> = {
+  encode(message: ListDynamicDisksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.deployment !== "") {
       writer.uint32(10).string(message.deployment);
     }
@@ -2339,7 +2339,7 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListDisksRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): ListDynamicDisksRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2348,7 +2348,7 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListDisksRequest();
+      const message = createBaseListDynamicDisksRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2404,11 +2404,11 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     }
   },
 
-  create(base?: DeepPartial<ListDisksRequest>): ListDisksRequest {
-    return ListDisksRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<ListDynamicDisksRequest>): ListDynamicDisksRequest {
+    return ListDynamicDisksRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ListDisksRequest>): ListDisksRequest {
-    const message = createBaseListDisksRequest();
+  fromPartial(object: DeepPartial<ListDynamicDisksRequest>): ListDynamicDisksRequest {
+    const message = createBaseListDynamicDisksRequest();
     message.deployment = object.deployment ?? "";
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
@@ -2418,12 +2418,12 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
   },
 };
 
-function createBaseListDisksResponse(): ListDisksResponse {
+function createBaseListDynamicDisksResponse(): ListDynamicDisksResponse {
   return { disks: [], nextPageToken: "" };
 }
 
-export const ListDisksResponse: MessageFns<ListDisksResponse> = {
-  encode(message: ListDisksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListDynamicDisksResponse: MessageFns<ListDynamicDisksResponse> = {
+  encode(message: ListDynamicDisksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.disks) {
       DynamicDisk.encode(v!, writer.uint32(10).fork()).join();
     }
@@ -2433,7 +2433,7 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListDisksResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): ListDynamicDisksResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2442,7 +2442,7 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListDisksResponse();
+      const message = createBaseListDynamicDisksResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2474,11 +2474,11 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
     }
   },
 
-  create(base?: DeepPartial<ListDisksResponse>): ListDisksResponse {
-    return ListDisksResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<ListDynamicDisksResponse>): ListDynamicDisksResponse {
+    return ListDynamicDisksResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ListDisksResponse>): ListDisksResponse {
-    const message = createBaseListDisksResponse();
+  fromPartial(object: DeepPartial<ListDynamicDisksResponse>): ListDynamicDisksResponse {
+    const message = createBaseListDynamicDisksResponse();
     message.disks = object.disks?.map((e) => DynamicDisk.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
     return message;
@@ -2769,11 +2769,11 @@ export const DynamicDiskServiceDefinition = {
      * Exactly one of instance_id and host_id is set. A disk that was made for a host belongs to no deployment and is never
      * attached to an instance, nor a disk of a deployment to a host.
      */
-    provideDisk: {
-      name: "ProvideDisk",
-      requestType: ProvideDiskRequest as typeof ProvideDiskRequest,
+    provideDynamicDisk: {
+      name: "ProvideDynamicDisk",
+      requestType: ProvideDynamicDiskRequest as typeof ProvideDynamicDiskRequest,
       requestStream: false,
-      responseType: ProvideDiskResponse as typeof ProvideDiskResponse,
+      responseType: ProvideDynamicDiskResponse as typeof ProvideDynamicDiskResponse,
       responseStream: false,
       options: {},
     },
@@ -2782,11 +2782,11 @@ export const DynamicDiskServiceDefinition = {
      * CPIs other than the fleet CPI need an active VM of the deployment in the availability zone; the task fails if there is
      * none. They have no hosts.
      */
-    createDisk: {
-      name: "CreateDisk",
-      requestType: CreateDiskRequest as typeof CreateDiskRequest,
+    createDynamicDisk: {
+      name: "CreateDynamicDisk",
+      requestType: CreateDynamicDiskRequest as typeof CreateDynamicDiskRequest,
       requestStream: false,
-      responseType: CreateDiskResponse as typeof CreateDiskResponse,
+      responseType: CreateDynamicDiskResponse as typeof CreateDynamicDiskResponse,
       responseStream: false,
       options: {},
     },
@@ -2794,11 +2794,11 @@ export const DynamicDiskServiceDefinition = {
      * Starts a task that enlarges a disk, also while the disk is attached. A disk that has the size already is a success.
      * The task fails if the disk is larger, if the CPI cannot resize disks, or not while this one is attached.
      */
-    resizeDisk: {
-      name: "ResizeDisk",
-      requestType: ResizeDiskRequest as typeof ResizeDiskRequest,
+    resizeDynamicDisk: {
+      name: "ResizeDynamicDisk",
+      requestType: ResizeDynamicDiskRequest as typeof ResizeDynamicDiskRequest,
       requestStream: false,
-      responseType: ResizeDiskResponse as typeof ResizeDiskResponse,
+      responseType: ResizeDynamicDiskResponse as typeof ResizeDynamicDiskResponse,
       responseStream: false,
       options: {},
     },
@@ -2806,11 +2806,11 @@ export const DynamicDiskServiceDefinition = {
      * Starts a task that replaces the I/O limits of a disk, also while the disk is attached. The task fails if the CPI
      * cannot limit disks; only the fleet CPI can.
      */
-    setDiskLimits: {
-      name: "SetDiskLimits",
-      requestType: SetDiskLimitsRequest as typeof SetDiskLimitsRequest,
+    setDynamicDiskLimits: {
+      name: "SetDynamicDiskLimits",
+      requestType: SetDynamicDiskLimitsRequest as typeof SetDynamicDiskLimitsRequest,
       requestStream: false,
-      responseType: SetDiskLimitsResponse as typeof SetDiskLimitsResponse,
+      responseType: SetDynamicDiskLimitsResponse as typeof SetDynamicDiskLimitsResponse,
       responseStream: false,
       options: {},
     },
@@ -2819,20 +2819,20 @@ export const DynamicDiskServiceDefinition = {
      * zone's CPI does not know its space; only the fleet CPI does. FAILED_PRECONDITION: the cloud config has no such zone or
      * disk type.
      */
-    getCapacity: {
-      name: "GetCapacity",
-      requestType: GetCapacityRequest as typeof GetCapacityRequest,
+    getDynamicDiskCapacity: {
+      name: "GetDynamicDiskCapacity",
+      requestType: GetDynamicDiskCapacityRequest as typeof GetDynamicDiskCapacityRequest,
       requestStream: false,
-      responseType: GetCapacityResponse as typeof GetCapacityResponse,
+      responseType: GetDynamicDiskCapacityResponse as typeof GetDynamicDiskCapacityResponse,
       responseStream: false,
       options: {},
     },
     /** Starts a task that attaches an existing disk to the instance's VM or to the host. */
-    attachDisk: {
-      name: "AttachDisk",
-      requestType: AttachDiskRequest as typeof AttachDiskRequest,
+    attachDynamicDisk: {
+      name: "AttachDynamicDisk",
+      requestType: AttachDynamicDiskRequest as typeof AttachDynamicDiskRequest,
       requestStream: false,
-      responseType: AttachDiskResponse as typeof AttachDiskResponse,
+      responseType: AttachDynamicDiskResponse as typeof AttachDynamicDiskResponse,
       responseStream: false,
       options: {},
     },
@@ -2843,11 +2843,11 @@ export const DynamicDiskServiceDefinition = {
      * changes nothing and succeeds, and its result says so. A late duplicate of the request therefore never detaches the
      * disk from its next user.
      */
-    detachDisk: {
-      name: "DetachDisk",
-      requestType: DetachDiskRequest as typeof DetachDiskRequest,
+    detachDynamicDisk: {
+      name: "DetachDynamicDisk",
+      requestType: DetachDynamicDiskRequest as typeof DetachDynamicDiskRequest,
       requestStream: false,
-      responseType: DetachDiskResponse as typeof DetachDiskResponse,
+      responseType: DetachDynamicDiskResponse as typeof DetachDynamicDiskResponse,
       responseStream: false,
       options: {},
     },
@@ -2857,11 +2857,11 @@ export const DynamicDiskServiceDefinition = {
      * With attachment_id, instance_id or host_id, the task deletes the disk only if its present or last attachment
      * matches. Otherwise it changes nothing and succeeds, and its result says so.
      */
-    deleteDisk: {
-      name: "DeleteDisk",
-      requestType: DeleteDiskRequest as typeof DeleteDiskRequest,
+    deleteDynamicDisk: {
+      name: "DeleteDynamicDisk",
+      requestType: DeleteDynamicDiskRequest as typeof DeleteDynamicDiskRequest,
       requestStream: false,
-      responseType: DeleteDiskResponse as typeof DeleteDiskResponse,
+      responseType: DeleteDynamicDiskResponse as typeof DeleteDynamicDiskResponse,
       responseStream: false,
       options: {},
     },
@@ -2869,20 +2869,20 @@ export const DynamicDiskServiceDefinition = {
      * Returns one disk. NOT_FOUND: the disk does not exist. UNAVAILABLE: with_trouble is true, and a disk-registry that
      * may know the disk does not answer.
      */
-    getDisk: {
-      name: "GetDisk",
-      requestType: GetDiskRequest as typeof GetDiskRequest,
+    getDynamicDisk: {
+      name: "GetDynamicDisk",
+      requestType: GetDynamicDiskRequest as typeof GetDynamicDiskRequest,
       requestStream: false,
-      responseType: GetDiskResponse as typeof GetDiskResponse,
+      responseType: GetDynamicDiskResponse as typeof GetDynamicDiskResponse,
       responseStream: false,
       options: {},
     },
     /** Returns disks ordered by disk_name, in pages. */
-    listDisks: {
-      name: "ListDisks",
-      requestType: ListDisksRequest as typeof ListDisksRequest,
+    listDynamicDisks: {
+      name: "ListDynamicDisks",
+      requestType: ListDynamicDisksRequest as typeof ListDynamicDisksRequest,
       requestStream: false,
-      responseType: ListDisksResponse as typeof ListDisksResponse,
+      responseType: ListDynamicDisksResponse as typeof ListDynamicDisksResponse,
       responseStream: false,
       options: {},
     },

@@ -765,16 +765,16 @@ export interface UnassignHostResponse {
 }
 
 /** Filters and page of the list. Filters combine. */
-export interface ListEventsRequest {
+export interface ListFleetEventsRequest {
   /** Filter: only events of this host, its devices and its publications. Empty: no filter. */
   hostId: string;
   /** Filter: only events of this device. Empty: no filter. */
   deviceId: string;
   /** Filter: only events of this disk. Empty: no filter. */
   diskId: string;
-  /** Filter: only events with this Event.user. Empty: no filter. */
+  /** Filter: only events with this FleetEvent.user. Empty: no filter. */
   user: string;
-  /** Filter: only events with this Event.action. Empty: no filter. */
+  /** Filter: only events with this FleetEvent.action. Empty: no filter. */
   action: string;
   /** Filter: only events at or after this time. Absent: no filter. */
   afterTime:
@@ -793,16 +793,16 @@ export interface ListEventsRequest {
   pageToken: string;
   /** Filter: only events of the host, device or disk with this ID. Empty: no filter. */
   thing: string;
-  /** Filter: only events with this Event.answer. Empty: no filter. */
+  /** Filter: only events with this FleetEvent.answer. Empty: no filter. */
   answer: string;
   /** Filter: only events of the call with this request_id, or of the director task "task-N". Empty: no filter. */
   requestId: string;
 }
 
 /** A page of events. */
-export interface ListEventsResponse {
+export interface ListFleetEventsResponse {
   /** Events, newest first. */
-  events: Event[];
+  events: FleetEvent[];
   /** Token of the next page; empty on the last page. */
   nextPageToken: string;
 }
@@ -811,7 +811,7 @@ export interface ListEventsResponse {
  * An action that was done or refused. The registry keeps the latest events, limited by number and age (`events` in its
  * config).
  */
-export interface Event {
+export interface FleetEvent {
   /** Number of the event, counting up from 1. After a restore, the numbers used since the backup are used again. */
   eventId: number;
   /** Time of the action. */
@@ -6130,7 +6130,7 @@ export const UnassignHostResponse: MessageFns<UnassignHostResponse> = {
   },
 };
 
-function createBaseListEventsRequest(): ListEventsRequest {
+function createBaseListFleetEventsRequest(): ListFleetEventsRequest {
   return {
     hostId: "",
     deviceId: "",
@@ -6147,8 +6147,8 @@ function createBaseListEventsRequest(): ListEventsRequest {
   };
 }
 
-export const ListEventsRequest: MessageFns<ListEventsRequest> = {
-  encode(message: ListEventsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListFleetEventsRequest: MessageFns<ListFleetEventsRequest> = {
+  encode(message: ListFleetEventsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.hostId !== "") {
       writer.uint32(10).string(message.hostId);
     }
@@ -6188,7 +6188,7 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListEventsRequest {
+  decode(input: BinaryReader | Uint8Array, length?: number): ListFleetEventsRequest {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -6197,7 +6197,7 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListEventsRequest();
+      const message = createBaseListFleetEventsRequest();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -6309,11 +6309,11 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
     }
   },
 
-  create(base?: DeepPartial<ListEventsRequest>): ListEventsRequest {
-    return ListEventsRequest.fromPartial(base ?? {});
+  create(base?: DeepPartial<ListFleetEventsRequest>): ListFleetEventsRequest {
+    return ListFleetEventsRequest.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ListEventsRequest>): ListEventsRequest {
-    const message = createBaseListEventsRequest();
+  fromPartial(object: DeepPartial<ListFleetEventsRequest>): ListFleetEventsRequest {
+    const message = createBaseListFleetEventsRequest();
     message.hostId = object.hostId ?? "";
     message.deviceId = object.deviceId ?? "";
     message.diskId = object.diskId ?? "";
@@ -6330,14 +6330,14 @@ export const ListEventsRequest: MessageFns<ListEventsRequest> = {
   },
 };
 
-function createBaseListEventsResponse(): ListEventsResponse {
+function createBaseListFleetEventsResponse(): ListFleetEventsResponse {
   return { events: [], nextPageToken: "" };
 }
 
-export const ListEventsResponse: MessageFns<ListEventsResponse> = {
-  encode(message: ListEventsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListFleetEventsResponse: MessageFns<ListFleetEventsResponse> = {
+  encode(message: ListFleetEventsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.events) {
-      Event.encode(v!, writer.uint32(10).fork()).join();
+      FleetEvent.encode(v!, writer.uint32(10).fork()).join();
     }
     if (message.nextPageToken !== "") {
       writer.uint32(18).string(message.nextPageToken);
@@ -6345,7 +6345,7 @@ export const ListEventsResponse: MessageFns<ListEventsResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListEventsResponse {
+  decode(input: BinaryReader | Uint8Array, length?: number): ListFleetEventsResponse {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -6354,7 +6354,7 @@ export const ListEventsResponse: MessageFns<ListEventsResponse> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListEventsResponse();
+      const message = createBaseListFleetEventsResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -6363,7 +6363,7 @@ export const ListEventsResponse: MessageFns<ListEventsResponse> = {
               break;
             }
 
-            message.events.push(Event.decode(reader, reader.uint32()));
+            message.events.push(FleetEvent.decode(reader, reader.uint32()));
             continue;
           }
           case 2: {
@@ -6386,18 +6386,18 @@ export const ListEventsResponse: MessageFns<ListEventsResponse> = {
     }
   },
 
-  create(base?: DeepPartial<ListEventsResponse>): ListEventsResponse {
-    return ListEventsResponse.fromPartial(base ?? {});
+  create(base?: DeepPartial<ListFleetEventsResponse>): ListFleetEventsResponse {
+    return ListFleetEventsResponse.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<ListEventsResponse>): ListEventsResponse {
-    const message = createBaseListEventsResponse();
-    message.events = object.events?.map((e) => Event.fromPartial(e)) || [];
+  fromPartial(object: DeepPartial<ListFleetEventsResponse>): ListFleetEventsResponse {
+    const message = createBaseListFleetEventsResponse();
+    message.events = object.events?.map((e) => FleetEvent.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
 
-function createBaseEvent(): Event {
+function createBaseFleetEvent(): FleetEvent {
   return {
     eventId: 0,
     eventTime: undefined,
@@ -6415,8 +6415,8 @@ function createBaseEvent(): Event {
   };
 }
 
-export const Event: MessageFns<Event> = {
-  encode(message: Event, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const FleetEvent: MessageFns<FleetEvent> = {
+  encode(message: FleetEvent, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.eventId !== 0) {
       writer.uint32(8).int64(message.eventId);
     }
@@ -6459,7 +6459,7 @@ export const Event: MessageFns<Event> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Event {
+  decode(input: BinaryReader | Uint8Array, length?: number): FleetEvent {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -6468,7 +6468,7 @@ export const Event: MessageFns<Event> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseEvent();
+      const message = createBaseFleetEvent();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -6588,11 +6588,11 @@ export const Event: MessageFns<Event> = {
     }
   },
 
-  create(base?: DeepPartial<Event>): Event {
-    return Event.fromPartial(base ?? {});
+  create(base?: DeepPartial<FleetEvent>): FleetEvent {
+    return FleetEvent.fromPartial(base ?? {});
   },
-  fromPartial(object: DeepPartial<Event>): Event {
-    const message = createBaseEvent();
+  fromPartial(object: DeepPartial<FleetEvent>): FleetEvent {
+    const message = createBaseFleetEvent();
     message.eventId = object.eventId ?? 0;
     message.eventTime = object.eventTime ?? undefined;
     message.user = object.user ?? "";
@@ -7033,11 +7033,11 @@ export const DiskRegistryServiceDefinition = {
      * OtherFleetHeard. DisksLost names the disks that the removal of a dead host has lost. Dry runs and calls that changed
      * nothing have no events.
      */
-    listEvents: {
-      name: "ListEvents",
-      requestType: ListEventsRequest as typeof ListEventsRequest,
+    listFleetEvents: {
+      name: "ListFleetEvents",
+      requestType: ListFleetEventsRequest as typeof ListFleetEventsRequest,
       requestStream: false,
-      responseType: ListEventsResponse as typeof ListEventsResponse,
+      responseType: ListFleetEventsResponse as typeof ListFleetEventsResponse,
       responseStream: false,
       options: {},
     },

@@ -1,4 +1,4 @@
-import type { Event, ListEventsRequest, ListEventsResponse } from "@diskmesh/api/registry";
+import type { FleetEvent, ListFleetEventsRequest, ListFleetEventsResponse } from "@diskmesh/api/registry";
 import { parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import { pageOf } from "@diskmesh/rpc";
 import type { Context } from "../calls/context.js";
@@ -6,10 +6,10 @@ import { type EventFilter, isAskedFor } from "../model/events/events.js";
 import { eventKey, type RegistryEvent } from "../model/store/registry-event.js";
 import { eventLimits } from "../requests/limits.js";
 
-export async function listEvents(
+export async function listFleetEvents(
   { tablet, config, clock }: Context,
-  request: ListEventsRequest,
-): Promise<ListEventsResponse> {
+  request: ListFleetEventsRequest,
+): Promise<ListFleetEventsResponse> {
   const oldestMs = clock.nowMs() - eventLimits(config).maxAgeMs;
   const filter = parseFilter(request, oldestMs);
   const { items, nextPageToken } = await pageOf(tablet, request, {
@@ -22,7 +22,7 @@ export async function listEvents(
   return { events: [...items], nextPageToken };
 }
 
-function parseFilter(request: ListEventsRequest, oldestMs: number): EventFilter {
+function parseFilter(request: ListFleetEventsRequest, oldestMs: number): EventFilter {
   const { hostId, deviceId, diskId, thing, user, action, answer, requestId, afterTime, beforeTime } = request;
   return {
     hostId: hostId === "" ? undefined : parseHostId(hostId),
@@ -48,7 +48,7 @@ function eventMessage({
   requestId,
   traceId,
   ...event
-}: RegistryEvent): Event {
+}: RegistryEvent): FleetEvent {
   return {
     ...event,
     eventTime: new Date(atMs),
