@@ -110,6 +110,9 @@ describe("the host of drivers", () => {
         "another driver has that name already",
       ]);
       expect(it_.host.listings().map(({ name }) => name)).to.deep.equal(["sample", "legacy"]);
+      expect(it_.host.failed()?.why).to.equal(
+        `driver ${SAMPLE_DRIVER} has failed: another driver has that name already`,
+      );
     });
 
     it("runs the called method, and an override instead of the overridden method", async () => {

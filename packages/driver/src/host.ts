@@ -46,10 +46,19 @@ export interface ShownDriver {
   readonly problem: string;
 }
 
+/** Description of all drivers that cannot be called. */
+export interface FailedDrivers {
+  readonly why: string;
+  /** Wall clock time of the first failure among them. */
+  readonly sinceMs: number;
+}
+
 /** User of the drivers of a service that is root. The release's sysusers file and its image have this user. */
 export const DRIVER_USER = "diskmesh-driver";
 
 const CHECK_INTERVAL_MS = 1_000;
+/** Number of failed drivers, and length of each problem, that a description has in full. ListDrivers has all. */
+const TOLD_FAILURES = { drivers: 3, length: 300 };
 
 /** Runs the configured drivers, each in its own process. */
 export class DriverHost {
@@ -79,10 +88,11 @@ export class DriverHost {
     );
     this.#unobserve = allEnded([
       observe(driverMetrics.up, (say) => {
-        for (const { name: driver, state } of this.#drivers) say(state === "running" ? 1 : 0, { driver });
+        for (const driver of this.#drivers)
+          say(this.#problemOf(driver) === "" && driver.state === "running" ? 1 : 0, { driver: this.#labelOf(driver) });
       }),
       observe(driverMetrics.ends, (say) => {
-        for (const { name: driver, ends } of this.#drivers) say(ends, { driver });
+        for (const driver of this.#drivers) say(driver.ends, { driver: this.#labelOf(driver) });
       }),
     ]);
     this.#timer = setInterval(() => void this.#checkLimits(), CHECK_INTERVAL_MS).unref();
@@ -99,9 +109,20 @@ export class DriverHost {
       name: driver.listing?.name ?? "",
       package: driver.package,
       state: driver.state,
-      problem:
-        driver.problem === "" && this.#isSecond(driver) ? "another driver has that name already" : driver.problem,
+      problem: this.#problemOf(driver),
     }));
+  }
+
+  /** Returns the drivers that have failed, or have the name of another one; undefined when there is none. */
+  failed(): FailedDrivers | undefined {
+    const failed = this.#drivers.filter((driver) => this.#problemOf(driver) !== "");
+    if (failed.length === 0) return undefined;
+    const { drivers, length } = TOLD_FAILURES;
+    const told = failed
+      .slice(0, drivers)
+      .map((driver) => `driver ${this.#labelOf(driver)} has failed: ${this.#problemOf(driver).slice(0, length)}`);
+    if (failed.length > drivers) told.push(`${failed.length - drivers} more`);
+    return { why: told.join("; "), sinceMs: Math.min(...failed.map(({ sinceMs }) => sinceMs)) };
   }
 
   /** Returns the latest listing of each driver, including drivers that do not run now. */
@@ -157,11 +178,20 @@ export class DriverHost {
     await Promise.all(this.#drivers.map((driver) => driver.close()));
   }
 
+  /** Returns why a driver cannot be called; empty for a driver that runs, or starts for the first time. */
+  #problemOf(driver: SupervisedDriver): string {
+    return driver.problem === "" && this.#isSecond(driver) ? "another driver has that name already" : driver.problem;
+  }
+
+  /** Returns the name that no other driver has: the package of a driver with the name of an earlier one. */
+  #labelOf(driver: SupervisedDriver): string {
+    return this.#isSecond(driver) ? driver.package : driver.name;
+  }
+
   /** Returns true when an earlier driver in the config has the same name; the earlier one wins. */
   #isSecond(driver: SupervisedDriver): boolean {
-    return (
-      this.#drivers.find(({ listing }) => listing !== undefined && listing.name === driver.listing?.name) !== driver
-    );
+    const name = driver.listing?.name;
+    return name !== undefined && this.#drivers.find(({ listing }) => listing?.name === name) !== driver;
   }
 
   #onChange(): void {

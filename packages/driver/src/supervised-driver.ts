@@ -38,6 +38,8 @@ export class SupervisedDriver {
   state: DriverState = "starting";
   /** Description of the last failure; empty while the driver runs. */
   problem = "";
+  /** Wall clock time since which the driver runs, or since which it has failed again and again. */
+  sinceMs = Date.now();
   /** Ends of the driver's processes so far. */
   ends = 0;
 
@@ -123,6 +125,7 @@ export class SupervisedDriver {
     this.listing = listing;
     this.state = "running";
     this.problem = "";
+    this.sinceMs = Date.now();
     this.#loadedAtMs = performance.now();
     void this.#memory
       .started()
@@ -144,6 +147,7 @@ export class SupervisedDriver {
     this.#failures += 1;
     this.ends += 1;
     this.state = "failed";
+    if (this.problem === "") this.sinceMs = Date.now();
     this.problem = reason;
     log.error({ driver: this.name, reason, retryInMs }, "driver failed, restart scheduled");
     this.#timer = setTimeout(() => this.#start(), retryInMs);
