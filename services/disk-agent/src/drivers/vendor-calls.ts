@@ -12,6 +12,7 @@ import {
   type DriverLimits,
   type DriverOffers,
   type DriversConfig,
+  type FailedDrivers,
   type KeptCall,
   KeptCalls,
 } from "@diskmesh/driver/host";
@@ -57,6 +58,10 @@ export class VendorCalls {
 
   async close(): Promise<void> {
     await this.#host?.close();
+  }
+
+  failed(): FailedDrivers | undefined {
+    return this.#host?.failed();
   }
 
   listMethods(): ListMethodsResponse {

@@ -56,11 +56,20 @@ export function warningOf({ problem }: Ledger): string {
   return problem === undefined ? "" : `its agent cannot accept orders: ${problem}`;
 }
 
-/** Returns the agent's missing needs. A heartbeat itself shows whether the agent is registered. */
-function missingNeedsOf({ needs }: Pick<ReadinessReport, "needs">, nowMs: number): MissingNeed[] {
-  return [...needs].flatMap(([need, { met, why, sinceMs }]) =>
-    met === false && need !== "registered" ? [{ need, why, ageMs: Math.max(0, nowMs - sinceMs) }] : [],
+/**
+ * Returns the agent's missing needs. A heartbeat itself shows whether the agent is registered. Failed drivers are no
+ * part of the readiness: the agent serves disks without them.
+ */
+function missingNeedsOf(
+  { needs }: Pick<ReadinessReport, "needs">,
+  { vendors, clock }: Pick<AgentContext, "vendors" | "clock">,
+): MissingNeed[] {
+  const drivers = vendors.failed();
+  const missing = [...needs].flatMap(([need, { met, why, sinceMs }]) =>
+    met === false && need !== "registered" ? [{ need: need as string, why, sinceMs }] : [],
   );
+  if (drivers !== undefined) missing.push({ need: "drivers", ...drivers });
+  return missing.map(({ sinceMs, ...rest }) => ({ ...rest, ageMs: Math.max(0, clock.nowMs() - sinceMs) }));
 }
 
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
@@ -201,7 +210,7 @@ export class Heartbeats {
         .served()
         .map(({ diskId, isCounted }) => ({ diskId, io: isCounted ? io.diskIo(diskId) : UNCOUNTED })),
       diskProblems: [...context.exports.problems()],
-      missingNeeds: missingNeedsOf(readiness.report(), clock.nowMs()),
+      missingNeeds: missingNeedsOf(readiness.report(), context),
       sentAt: new Date(clock.nowMs()),
     };
     await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
