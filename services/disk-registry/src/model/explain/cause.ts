@@ -27,6 +27,7 @@ export const REASONS = {
     "AGENT_TAKES_NOTHING_NEW",
     "MUST_REGISTER",
     "AGENT_LACKS",
+    "DRIVER_FAILED",
     "FOREIGN_DEVICES",
     "REMOVAL_WAITS",
     "CORDONED",

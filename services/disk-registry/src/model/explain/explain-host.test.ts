@@ -61,6 +61,18 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "its drivers have failed",
+    HOST,
+    { known: { missingNeedsOf: () => [{ need: "drivers", why: "driver /opt/d has failed: no file", sinceMs: 900 }] } },
+    [
+      {
+        reason: "DRIVER_FAILED",
+        says: /^the agent of host h1 runs, but driver \/opt\/d has failed: no file$/,
+        sinceMs: 900,
+      },
+    ],
+  ],
+  [
     "its agent is silent, and lacked NATS before",
     HOST,
     { known: { ...lacks, ...suspects } },

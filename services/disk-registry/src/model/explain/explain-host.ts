@@ -163,7 +163,12 @@ const NEED_CURES: Readonly<Record<string, string>> = {
   certificate: "replace the certificate and key files under `tls` in the agent's config",
   descriptors: "raise LimitNOFILE of the agent's unit, or use prlimit --nofile while it runs",
   clock: "set the clock that is wrong",
+  drivers:
+    "repair what the message names: the driver's package, or `drivers` in the agent's config; a failed driver is started again by itself",
 };
+
+/** Needs whose reason is a whole sentence. */
+const COMPLETE = new Set(["clock", "drivers"]);
 
 /** Explains what the agent itself lacks. An agent that is silent may lack other things by now. */
 function lacks(host: Host, known: Known): Found[] {
@@ -172,8 +177,8 @@ function lacks(host: Host, known: Known): Found[] {
   return known.missingNeedsOf(hostId).map(({ need, why, sinceMs }) => {
     const cure = NEED_CURES[need];
     return {
-      reason: "AGENT_LACKS",
-      message: `the agent of host ${hostId} runs, but ${need === "clock" ? "" : `lacks ${need}: `}${why}`,
+      reason: need === "drivers" ? "DRIVER_FAILED" : "AGENT_LACKS",
+      message: `the agent of host ${hostId} runs, but ${COMPLETE.has(need) ? "" : `lacks ${need}: `}${why}`,
       sinceMs,
       cures: cure === undefined ? [] : [[cure, ""]],
     };
