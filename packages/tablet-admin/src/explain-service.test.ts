@@ -33,6 +33,7 @@ describe("explaining a process", () => {
       "STANDS_BY",
       /is a standby: the process at h:1 has the lease/,
     ],
+    ["failed driver", lacks("drivers"), "DRIVER_FAILED", /the director that was asked lacks its drivers: no drivers$/],
     [
       "several unmet needs",
       lacks("nats dispatcher certificate"),

@@ -22,7 +22,14 @@ export interface Subject {
   readonly name: string;
 }
 
-type Reason = "CERTIFICATE" | "DATABASE_AWAY" | "STANDS_BY" | "DOES_NOT_LEAD" | "NATS_AWAY" | "DISPATCHER_AWAY";
+type Reason =
+  | "CERTIFICATE"
+  | "DATABASE_AWAY"
+  | "STANDS_BY"
+  | "DOES_NOT_LEAD"
+  | "NATS_AWAY"
+  | "DISPATCHER_AWAY"
+  | "DRIVER_FAILED";
 
 /** Dependencies in order: an unmet one keeps the later ones from being met. */
 const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = [
@@ -35,6 +42,14 @@ const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = 
   ["leader", "DOES_NOT_LEAD", ["see its log", ""]],
   ["nats", "NATS_AWAY", ["start nats-server, or repair the network to it", ""]],
   ["dispatcher", "DISPATCHER_AWAY", ["start the cpi-dispatcher, or restart it if it hangs", ""]],
+  [
+    "drivers",
+    "DRIVER_FAILED",
+    [
+      "repair what the message names: the driver's package, or `drivers` in its config; a failed driver is started again by itself",
+      "",
+    ],
+  ],
 ];
 
 /**
