@@ -58,6 +58,7 @@ export interface Director {
   readonly renewals: AgentRenewals | undefined;
   readonly agentNotices: AgentNotices;
   readonly resurrector: Resurrector;
+  readonly drivers: DriverHost;
 }
 
 export interface Connections {
@@ -147,6 +148,7 @@ export function createDirector(
   return {
     context,
     ...workers,
+    drivers: drivers.host,
     sender: calls.sender,
     callRecords: calls.callRecords,
   };

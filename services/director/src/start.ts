@@ -5,17 +5,20 @@ import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { AgentDriverServiceDefinition } from "@diskmesh/api/internal";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { type Logger, OutdatedError } from "@diskmesh/domain";
+import type { DriverHost } from "@diskmesh/driver/host";
 import { AgentClient, connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import {
   type Lifecycle,
   type Readiness,
+  type ReadinessReport,
   startLeadingService,
   systemClock,
   type Term,
   type Waiting,
 } from "@diskmesh/service";
 import { databaseName, watchStorageTls } from "@diskmesh/tablet";
+import type { ProcessReport } from "@diskmesh/tablet-admin";
 import { keepAgentAccess } from "./agents/agent-access.js";
 import { AgentCertificates } from "./agents/agent-certificates.js";
 import { agentSettingsOf, logsUrlOf } from "./agents/agent-settings.js";
@@ -52,11 +55,12 @@ export async function startDirector(
   lifecycle.use("TLS files of the database", tlsFiles);
   const httpServers: HttpServer[] = [];
   const boshRegistries: BoshRegistryServer[] = [];
+  let drivers: DriverHost | undefined;
   await startLeadingService<Context>(lifecycle, config, log, {
     service: "director",
     databaseName: databaseName(config.tablet.storage),
     addServices: (server, current, readiness) => {
-      const report = () => readiness.report();
+      const report = () => reportOf(readiness, drivers);
       addServices(server, current, report);
       if (config.http !== undefined)
         httpServers.push(new HttpServer({ config, limits, current, report, routes: allRoutes, log }, config.http));
@@ -72,8 +76,22 @@ export async function startDirector(
       for (const server of httpServers) await lifecycle.use("HTTPS server", server).listen();
       for (const server of boshRegistries) await lifecycle.use("bosh-registry", server).listen();
     },
-    lead: (scope, waiting, address, readiness) => lead({ config, limits, scope, readiness, log }, address, waiting),
+    lead: (scope, waiting, address, readiness) => {
+      const report = () => reportOf(readiness, drivers);
+      const onDrivers = (host: DriverHost | undefined) => {
+        drivers = host;
+      };
+      return lead({ config, limits, scope, readiness, report, onDrivers, log }, address, waiting);
+    },
   });
+}
+
+/** Returns the process report: readiness, and the failed drivers, without which the director serves. */
+function reportOf(readiness: Readiness, drivers: DriverHost | undefined): ProcessReport & Pick<ReadinessReport, "why"> {
+  const report = readiness.report();
+  const failed = drivers?.failed();
+  if (failed === undefined) return report;
+  return { ...report, needs: new Map([...report.needs, ["drivers", { met: false, ...failed }]]) };
 }
 
 /** The inputs of a leading director. */
@@ -82,21 +100,26 @@ interface Ground {
   readonly limits: DirectorLimits;
   readonly scope: Lifecycle;
   readonly readiness: Readiness;
+  readonly report: () => ProcessReport;
+  /** Gets the director's own drivers; undefined once it leads no more. */
+  readonly onDrivers: (drivers: DriverHost | undefined) => void;
   readonly log: Logger;
 }
 
 async function lead(ground: Ground, address: string, waiting: Waiting): Promise<Term<Context>> {
-  const { config, limits, scope, readiness, log } = ground;
+  const { config, limits, scope, report, onDrivers, log } = ground;
   const state = await openState(config, address, scope, waiting, log);
   const agentCertificates = await AgentCertificates.open(config, log);
   if (agentCertificates) scope.use("NATS authorities", agentCertificates);
   const { nats, ...clients } = await connect(ground);
   const agentSettings = await agentSettingsOf(config);
   const own = { agentCertificates, agentSettings, logsUrl: logsUrlOf(config, address) };
-  const connections = { ...clients, ...own, report: () => readiness.report() };
+  const connections = { ...clients, ...own, report };
   await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log, limits);
   const { context, runner, times, sender, callRecords, owedRemovals, renewals, agentNotices, resurrector } = director;
+  onDrivers(director.drivers);
+  scope.use("report of drivers", () => onDrivers(undefined));
   const { cloud, cpi, resurrection } = context.configs;
   await Promise.all([cloud, cpi, resurrection].map((configs) => configs.load(state.tablet)));
   const { generation, documentsRead } = state.tablet;

@@ -11,6 +11,7 @@ import {
 } from "@diskmesh/domain";
 import { REQUEST_ID_HEADER, RequestIds } from "@diskmesh/rpc";
 import { type ReadinessReport, systemClock } from "@diskmesh/service";
+import type { ProcessReport } from "@diskmesh/tablet-admin";
 import { CurrentTls, readServerTlsFiles } from "@diskmesh/tls";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { DirectorConfig } from "../config/config.js";
@@ -54,7 +55,7 @@ export interface HttpServerOptions {
   readonly limits?: DirectorLimits;
   /** Throws UnavailableError while this process does not lead. */
   readonly current: () => Context;
-  readonly report: () => ReadinessReport;
+  readonly report: () => ProcessReport & Pick<ReadinessReport, "why">;
   readonly routes: readonly Route[];
   readonly log: Logger;
 }

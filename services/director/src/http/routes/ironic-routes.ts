@@ -64,8 +64,8 @@ function versionsOf(http: HttpCall): object {
 
 async function driversOf({ context, call, request }: HttpCall) {
   const drivers = await context.passthru.drivers("", call.signal);
-  return drivers.map(({ name, state, problem }) => ({
-    ...{ name, state, problem, hosts: [] },
+  return drivers.map(({ name, package: from, state, problem }) => ({
+    ...{ name, package: from, state, problem, hosts: [] },
     links: [{ rel: "self", href: hrefOf(request, `/drivers/${name}`) }],
   }));
 }
