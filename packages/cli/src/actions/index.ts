@@ -17,6 +17,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   instances: async () => (await import("./director/instances.js")).instances,
   agents: async () => (await import("./director/agents.js")).agents,
   tasks: async () => (await import("./director/tasks.js")).tasks,
+  drivers: async () => (await import("./director/drivers.js")).drivers,
   locks: async () => (await import("./director/locks.js")).locks,
   configs: async () => (await import("./director/configs.js")).configs,
   events: async () => (await import("./events.js")).events,
