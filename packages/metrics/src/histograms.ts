@@ -1,6 +1,8 @@
 import { DURATION_BUCKETS_SECONDS, type MetricDeclaration } from "./declaration.js";
 
 export type Labels<Label extends string> = { readonly [Name in Label]: string };
+/** Labels of which some are absent, as `error.type` of a call that succeeded. */
+type SomeLabels<Label extends string> = { readonly [Name in Label]?: string };
 
 /** Values measured under one set of labels. */
 export interface Series {
@@ -69,12 +71,12 @@ export class Histogram<Label extends string = string> {
     this.#names = Object.keys(declaration.labels ?? {}) as Label[];
   }
 
-  cellOf(labels: Labels<Label>): Cell {
+  cellOf(labels: SomeLabels<Label>): Cell {
     const key = this.#names.map((name) => labels[name]).join("\0");
     let cell = this.#cells.get(key);
     if (cell === undefined) {
       if (this.#cells.size >= MAX_SERIES) return this.#cell(OVERFLOW_KEY, OVERFLOW);
-      cell = this.#cell(key, labels);
+      cell = this.#cell(key, labels as Series["labels"]);
     }
     return cell;
   }

@@ -1,12 +1,16 @@
 import { type Cell, DURATION_BUCKETS_SECONDS, histogramOf, metric } from "@diskmesh/metrics";
 import { status } from "@grpc/grpc-js";
 
+const STATUSES = Object.keys(status).filter((name) => Number.isNaN(Number(name)));
+
 const labels = {
+  "rpc.system.name": "grpc",
   "rpc.method": "the methods of the protos",
-  "rpc.response.status_code": Object.keys(status).filter((name) => Number.isNaN(Number(name))),
+  "rpc.status_code": STATUSES,
+  "error.type": "the status of a call that failed; absent for others",
 };
 
-/** Call metrics with OpenTelemetry's names. */
+/** Call metrics with the names of OpenTelemetry's semantic conventions 1.45, as the attributes of spans. */
 export const rpcMetrics = {
   server: metric({
     kind: "histogram",
@@ -30,19 +34,33 @@ export const rpcMetrics = {
 
 type Side = keyof typeof rpcMetrics;
 
-// Cached by method and status, which bounds the number of cells.
+/** End of a call. A call that its caller cancelled, or that a standby redirected, has not failed. */
+export interface CallOutcome {
+  readonly code: status;
+  readonly hasFailed: boolean;
+}
+
+/** Returns the outcome as attributes of a span or labels of a metric. */
+export function outcomeAttributes({ code, hasFailed }: CallOutcome) {
+  const name = status[code] ?? "UNKNOWN";
+  return { "rpc.status_code": name, ...(hasFailed && { "error.type": name }) };
+}
+
+// Cached by method and outcome, which bounds the number of cells.
 const cells: { readonly [Name in Side]: Map<string, Cell[]> } = { server: new Map(), client: new Map() };
 
 /** Records an ended call of `/service/method`. */
-export function recordCall(side: Side, path: string, code: status, durationMs: number): void {
-  let byCode = cells[side].get(path);
-  if (byCode === undefined) {
-    byCode = [];
-    cells[side].set(path, byCode);
+export function recordCall(side: Side, path: string, outcome: CallOutcome, durationMs: number): void {
+  let byOutcome = cells[side].get(path);
+  if (byOutcome === undefined) {
+    byOutcome = [];
+    cells[side].set(path, byOutcome);
   }
-  byCode[code] ??= histogramOf(rpcMetrics[side]).cellOf({
+  const index = 2 * outcome.code + Number(outcome.hasFailed);
+  byOutcome[index] ??= histogramOf(rpcMetrics[side]).cellOf({
+    "rpc.system.name": "grpc",
     "rpc.method": path.slice(1),
-    "rpc.response.status_code": status[code] ?? "UNKNOWN",
+    ...outcomeAttributes(outcome),
   });
-  byCode[code].record(durationMs / 1_000);
+  byOutcome[index].record(durationMs / 1_000);
 }

@@ -71,6 +71,9 @@ class SmallSdk implements ContextManager, TextMapPropagator {
       setAttribute: (key: string, value: unknown) => {
         seen.attributes[key] = value;
       },
+      setAttributes: (attributes: object) => {
+        Object.assign(seen.attributes, attributes);
+      },
       setStatus: () => {
         seen.failed = true;
       },
@@ -154,7 +157,10 @@ describe("tracing", () => {
     expect(listServer?.parentId).to.equal(listClient?.id);
     expect(within).to.deep.equal([server?.id, listServer?.id]);
     for (const span of sdk.spans) expect(span).to.include({ ended: 1, failed: false });
-    expect(server?.attributes).to.include({ "rpc.service": "test.v1.NoteService", "rpc.method": "Get" });
+    const called = { "rpc.system.name": "grpc", "rpc.method": "test.v1.NoteService/Get", "rpc.status_code": "OK" };
+    expect(server?.attributes).to.include(called).and.not.have.any.keys("rpc.service", "error.type");
+    const at = { "server.address": "127.0.0.1", "server.port": bench.port };
+    expect(client?.attributes).to.deep.equal({ ...called, ...at });
   });
 
   it("makes a call within a handler a child of the handler's span", async () => {
@@ -209,7 +215,10 @@ describe("tracing", () => {
     expect(sdk.spans).to.have.length(6);
     // A request that is wrong does not mark the server's span as failed.
     for (const span of sdk.spans) expect(span).to.include({ ended: 1, failed: span.kind === SpanKind.CLIENT });
-    expect(sdk.spans.map((span) => span.attributes["rpc.grpc.status_code"])).to.deep.equal([5, 5, 5, 5, 7, 7]);
+    const codes = [...Array(4).fill("NOT_FOUND"), "PERMISSION_DENIED", "PERMISSION_DENIED"];
+    expect(sdk.spans.map((span) => span.attributes["rpc.status_code"])).to.deep.equal(codes);
+    for (const { kind, attributes } of sdk.spans)
+      expect(attributes["error.type"]).to.equal(kind === SpanKind.CLIENT ? attributes["rpc.status_code"] : undefined);
   });
 
   it("ends the spans of a stream that its reader leaves, without marking them failed", async () => {

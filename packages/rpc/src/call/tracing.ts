@@ -1,4 +1,4 @@
-import { DomainError, LEADER_ADDRESS } from "@diskmesh/domain";
+import { DomainError, hostPortOf, LEADER_ADDRESS } from "@diskmesh/domain";
 import { type Metadata, status } from "@grpc/grpc-js";
 import {
   type Context,
@@ -11,7 +11,7 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
-import { recordCall } from "./metrics.js";
+import { outcomeAttributes, recordCall } from "./metrics.js";
 
 // The tracer is looked up for each span, because a cached tracer keeps using the SDK under which it was first used.
 const tracer = () => trace.getTracer("@diskmesh/rpc");
@@ -41,11 +41,20 @@ export function startServerSpan(path: string, metadata: Metadata): TracedCall {
   return { span, context: trace.setSpan(parent, span), side: "server", path, startedMs: performance.now() };
 }
 
+/** Attributes of the server that a client was made for. */
+export type ServerAttributes = Readonly<Record<string, string | number>>;
+
+/** Returns the attributes of a server's address. */
+export function serverAttributesOf(address: string): ServerAttributes {
+  const { host, port } = hostPortOf(address) ?? { host: address };
+  return { "server.address": host, ...(port !== undefined && { "server.port": port }) };
+}
+
 /** Starts the span of an outgoing call, and writes its context into the metadata. */
-export function startClientSpan(path: string, metadata: Metadata): TracedCall {
+export function startClientSpan(path: string, metadata: Metadata, server: ServerAttributes): TracedCall {
   const parent = context.active();
   const { name, attributes } = methodSpanOf(path);
-  const span = tracer().startSpan(name, { kind: SpanKind.CLIENT, attributes }, parent);
+  const span = tracer().startSpan(name, { kind: SpanKind.CLIENT, attributes: { ...attributes, ...server } }, parent);
   const traced = trace.setSpan(parent, span);
   propagation.inject(traced, metadata, SETTER);
   return { span, context: traced, side: "client", path, startedMs: performance.now() };
@@ -81,10 +90,11 @@ function isFailure(side: TracedCall["side"], code: status, error: Error | undefi
 }
 
 export function endCall({ span, side, path, startedMs }: TracedCall, code: status, error?: Error): void {
-  recordCall(side, path, code, performance.now() - startedMs);
+  const hasFailed = isFailure(side, code, error);
+  recordCall(side, path, { code, hasFailed }, performance.now() - startedMs);
   if (span.isRecording()) {
-    span.setAttribute("rpc.grpc.status_code", code);
-    if (error && isFailure(side, code, error))
+    span.setAttributes(outcomeAttributes({ code, hasFailed }));
+    if (error && hasFailed)
       span.setStatus({ code: SpanStatusCode.ERROR, message: error.message.slice(0, MAX_STATUS_MESSAGE_LENGTH) });
   }
   span.end();
@@ -124,9 +134,8 @@ const methodSpans = new Map<string, MethodSpan>();
 function methodSpanOf(path: string): MethodSpan {
   let known = methodSpans.get(path);
   if (known === undefined) {
-    const [, service = "", method = ""] = path.split("/");
-    const attributes = { "rpc.system": "grpc", "rpc.service": service, "rpc.method": method };
-    known = { name: path.slice(1), attributes };
+    const name = path.slice(1);
+    known = { name, attributes: { "rpc.system.name": "grpc", "rpc.method": name } };
     methodSpans.set(path, known);
   }
   return known;

@@ -13,7 +13,14 @@ import { connectivityState, Metadata, type ServiceError, status } from "@grpc/gr
 import type { CallOptions, MethodDefinition } from "../call/definition.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "../call/limits.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "../call/request-id.js";
-import { describeCall, endCall, startClientSpan, type TracedCall } from "../call/tracing.js";
+import {
+  describeCall,
+  endCall,
+  type ServerAttributes,
+  serverAttributesOf,
+  startClientSpan,
+  type TracedCall,
+} from "../call/tracing.js";
 import { errorOfStatus, ServedElsewhereError } from "../errors/error-of-status.js";
 import { Link, type LinkedCall } from "./link.js";
 
@@ -50,12 +57,14 @@ export function closedError(address: string): UnavailableError {
 export class ClientChannel {
   readonly #maxMessageBytes: number;
   readonly #tls: CurrentTls;
+  readonly #server: ServerAttributes;
   #link: Link;
   #isClosed = false;
 
   constructor(private readonly options: ChannelOptions) {
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
     this.#tls = CurrentTls.open(options.tls);
+    this.#server = serverAttributesOf(options.address);
     this.#link = this.#connectAnew();
     this.#tls.onChange(() => this.#link.endIfRevoked());
   }
@@ -165,7 +174,7 @@ export class ClientChannel {
     return {
       metadata,
       options: deadlineMs === undefined ? {} : { deadline: Date.now() + deadlineMs },
-      traced: startClientSpan(method.path, metadata),
+      traced: startClientSpan(method.path, metadata, this.#server),
     };
   }
 
