@@ -13,7 +13,6 @@ import {
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
-import { SpanKind } from "@opentelemetry/api";
 import { AgentError } from "./agent-error.js";
 import type { Message, NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, decodeReply, encodeRequest, truncateMiddle } from "./envelope.js";
@@ -102,8 +101,8 @@ export class AgentClient {
    */
   async call(agentId: string, method: string, args: readonly unknown[], options: CallOptions = {}): Promise<unknown> {
     parseId("agent_id", agentId);
-    const span = { kind: SpanKind.CLIENT, agentId };
-    return measured(method, () => inSpan(`mbus ${method}`, span, () => this.#call(agentId, method, args, options)));
+    const span = { side: "client", method, agentId } as const;
+    return measured(method, () => inSpan(span, () => this.#call(agentId, method, args, options)));
   }
 
   async #call(agentId: string, method: string, args: readonly unknown[], options: CallOptions): Promise<unknown> {

@@ -6,7 +6,6 @@ import {
   quoted,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
-import { SpanKind } from "@opentelemetry/api";
 import { type AgentTaskLimits, AgentTasks } from "./agent-tasks.js";
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, type AgentRequest, decodeRequest, encodeReply, MAX_PAYLOAD_BYTES } from "./envelope.js";
@@ -200,9 +199,9 @@ export class AgentServer {
   #runInSpan(request: AgentRequest, method: AgentMethod, signal: AbortSignal): Promise<unknown> {
     const { agentId } = this.#options;
     const { method: name, args, traceHeaders } = request;
-    const options = { kind: SpanKind.SERVER, agentId, traceHeaders };
+    const span = { side: "server", method: name, agentId, traceHeaders } as const;
     const startedAtMs = performance.now();
-    return inSpan(`mbus ${name}`, options, () => method.run(args, signal)).then(
+    return inSpan(span, () => method.run(args, signal)).then(
       (value) => {
         if (method.changes) this.#logChange(request, startedAtMs, { status: "OK" });
         return redactorOf(name, args).value(value);

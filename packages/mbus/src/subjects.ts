@@ -8,6 +8,9 @@ import { parseId, quoted } from "@diskmesh/domain";
 /** Returns the subject on which an agent receives requests. */
 export const agentSubject = (agentId: string): string => `agent.${parseId("agent_id", agentId)}`;
 
+/** The same of every agent, for traces. */
+export const AGENT_SUBJECT_TEMPLATE = "agent.{agent_id}";
+
 /** Returns the subject on which one director process receives all replies. */
 export const repliesSubject = (directorId: string): string => `director.${parseId("director_id", directorId)}.>`;
 
