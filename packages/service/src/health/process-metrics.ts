@@ -11,7 +11,7 @@ export const processMetrics = {
     name: "process.cpu.time",
     unit: "s",
     description: "CPU time used by the process, by mode.",
-    labels: { cpu_mode: ["user", "system"] },
+    labels: { "cpu.mode": ["user", "system"] },
   }),
   memoryUsage: metric({
     kind: "gauge",
@@ -19,14 +19,18 @@ export const processMetrics = {
     unit: "By",
     description: "Resident memory of the process.",
   }),
-  eventLoopDelay: metric({
+  eventLoopDelayP99: metric({
     kind: "gauge",
-    name: "nodejs.eventloop.delay",
+    name: "nodejs.eventloop.delay.p99",
     unit: "s",
     description:
-      "Delay of the event loop since the last scrape: 99th percentile and maximum. Every call in the process waits " +
-      "this long.",
-    labels: { quantile: ["0.99", "1"] },
+      "99th percentile of the event loop's delay since the last scrape. Every call in the process waits this long.",
+  }),
+  eventLoopDelayMax: metric({
+    kind: "gauge",
+    name: "nodejs.eventloop.delay.max",
+    unit: "s",
+    description: "Maximum delay of the event loop since the last scrape.",
   }),
   ready: metric({
     kind: "gauge",
@@ -67,19 +71,20 @@ const MICROSECONDS = 1e6;
 export function observeProcess(): () => void {
   const delay = monitorEventLoopDelay({ resolution: SAMPLE_INTERVAL_MS });
   delay.enable();
+  // Node measures the time between two samples, so a loop without delay reports SAMPLE_INTERVAL_MS.
+  const late = (nanoseconds: number): number => Math.max(0, nanoseconds / NANOSECONDS - SAMPLE_INTERVAL_MS / 1_000);
   return allEnded([
     () => delay.disable(),
     observe(processMetrics.cpuTime, (say) => {
       const { user, system } = process.cpuUsage();
-      say(user / MICROSECONDS, { cpu_mode: "user" });
-      say(system / MICROSECONDS, { cpu_mode: "system" });
+      say(user / MICROSECONDS, { "cpu.mode": "user" });
+      say(system / MICROSECONDS, { "cpu.mode": "system" });
     }),
     observe(processMetrics.memoryUsage, (say) => say(process.memoryUsage.rss())),
-    observe(processMetrics.eventLoopDelay, (say) => {
-      // Node measures the time between two samples, so a loop without delay reports SAMPLE_INTERVAL_MS.
-      const late = (nanoseconds: number): number => Math.max(0, nanoseconds / NANOSECONDS - SAMPLE_INTERVAL_MS / 1_000);
-      say(late(delay.percentile(99)), { quantile: "0.99" });
-      say(late(delay.max), { quantile: "1" });
+    observe(processMetrics.eventLoopDelayP99, (say) => say(late(delay.percentile(99)))),
+    // Observed last: the next scrape starts anew.
+    observe(processMetrics.eventLoopDelayMax, (say) => {
+      say(late(delay.max));
       delay.reset();
     }),
   ]);

@@ -15,6 +15,7 @@ import type { MetricsConfig, TelemetryOptions } from "../config/telemetry-option
 import { BriefHttp } from "../health/brief-http.js";
 import { observeProcess } from "../health/process-metrics.js";
 import { endpointOf, exporterOf } from "./otlp.js";
+import { resourceOf } from "./resource.js";
 
 /** Default of OpenTelemetry's SDK. */
 const EXPORT_INTERVAL_MS = 60_000;
@@ -72,15 +73,6 @@ function temporalityIn({ AggregationTemporality, InstrumentType }: typeof import
 function intervalMs({ env }: TelemetryOptions): number {
   const given = Number(env.OTEL_METRIC_EXPORT_INTERVAL);
   return given >= 1 ? given : EXPORT_INTERVAL_MS;
-}
-
-async function resourceOf({ service, env }: TelemetryOptions) {
-  const { defaultResource, detectResources, envDetector, hostDetector, resourceFromAttributes } = await import(
-    "@opentelemetry/resources"
-  );
-  const detected = detectResources({ detectors: [envDetector, hostDetector] });
-  const named = resourceFromAttributes({ "service.name": env.OTEL_SERVICE_NAME || service });
-  return defaultResource().merge(detected).merge(named);
 }
 
 /** Serves metrics to Prometheus at `/metrics`. */

@@ -4,6 +4,7 @@ import type { TelemetryOptions } from "../config/telemetry-options.js";
 import { withinMs } from "../time/within-ms.js";
 import { startMetrics } from "./metrics-export.js";
 import { endpointOf, exporterOf } from "./otlp.js";
+import { resourceOf } from "./resource.js";
 import { samplerOf } from "./sampling.js";
 
 export interface Telemetry {
@@ -36,7 +37,8 @@ async function startTraces(options: TelemetryOptions): Promise<() => Promise<voi
   const { NodeSDK, tracing } = await import("@opentelemetry/sdk-node");
   const exporter = await exporterOf("traces", otlpEndpoint, env, log);
   const sdk = new NodeSDK({
-    serviceName: env.OTEL_SERVICE_NAME || options.service,
+    resource: await resourceOf(options),
+    autoDetectResources: false,
     sampler: samplerOf(tracing, env),
     spanProcessors: [
       redacting(options.redactor),
@@ -46,7 +48,7 @@ async function startTraces(options: TelemetryOptions): Promise<() => Promise<voi
       }),
     ],
     // These limits bound a span to about 4 KiB.
-    spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 12, eventCountLimit: 0, linkCountLimit: 0 },
+    spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 16, eventCountLimit: 0, linkCountLimit: 0 },
     instrumentations: [],
     metricReaders: [],
     logRecordProcessors: [],
