@@ -21,10 +21,17 @@ export interface RequestSpan {
  */
 export function startRequestSpan(request: FastifyRequest): RequestSpan {
   const parent = propagation.extract(ROOT_CONTEXT, request.headers);
-  const route = request.routeOptions.url ?? "unknown";
-  const attributes = { "http.request.method": request.method, "http.route": route };
+  const { method, url } = request;
+  const route = request.routeOptions.url;
+  // The query is left out, because that of a signed link is a secret.
+  const [path = ""] = url.split("?", 1);
+  const attributes = {
+    ...{ "http.request.method": method, "url.scheme": "https", "url.path": path },
+    ...(route !== undefined && { "http.route": route }),
+  };
+  const name = route === undefined ? method : `${method} ${route}`;
   const tracer = trace.getTracer("@diskmesh/director");
-  const span = tracer.startSpan(`${request.method} ${route}`, { kind: SpanKind.SERVER, attributes }, parent);
+  const span = tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent);
   const traced = trace.setSpan(parent, span);
   const spanContext = span.spanContext();
   return {
@@ -32,7 +39,10 @@ export function startRequestSpan(request: FastifyRequest): RequestSpan {
     within: (work) => context.with(traced, work),
     end: (status) => {
       span.setAttribute("http.response.status_code", status);
-      if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+      if (status >= 500) {
+        span.setAttribute("error.type", String(status));
+        span.setStatus({ code: SpanStatusCode.ERROR });
+      }
       span.end();
     },
   };
