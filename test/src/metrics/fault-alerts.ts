@@ -23,6 +23,7 @@ export const FAULT_ALERTS = {
   "fence behind a hung drive": ["DiskmeshDeviceHangs", "DiskmeshFenceStuck"],
   "disk that no device can take": ["DiskmeshMoveWaits"],
   "agent's folder full": ["DiskmeshAgentCacheFails", "DiskmeshNeedMissing"],
+  "driver that cannot be loaded": ["DiskmeshDriverDown"],
   "mass silence": ["DiskmeshMassSilence", "DiskmeshProcessDown"],
   "outcome of a CPI's call unknown": ["DiskmeshPossibleOrphan"],
   "the director stands still again and again": ["DiskmeshEventLoopLate"],
