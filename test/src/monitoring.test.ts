@@ -19,14 +19,14 @@ const labelsOf = new Map(
       ]),
     ),
 );
-const OWN_NAME = /\b(?:diskmesh|rpc|nodejs|process)_[a-z_]+\b/g;
+const OWN_NAME = /\b(?:diskmesh|rpc|nodejs|process)_[a-z0-9_]+\b/g;
 /** Labels that every sample has. */
 const TARGET_LABELS = ["job", "instance", "le"];
 
 function checkExpression(expression: string): void {
   // Removes quoted texts, which are values of labels.
   const bare = expression.replace(/"[^"]*"/g, '""');
-  const names = (bare.match(OWN_NAME) ?? []).filter((name) => name !== "rpc_response_status_code");
+  const names = (bare.match(OWN_NAME) ?? []).filter((name) => name !== "rpc_status_code");
   expect(names.length > 0 || bare.startsWith("up{"), expression).to.equal(true);
   for (const name of names) expect(labelsOf.has(name), `${name} in ${expression}`).to.equal(true);
   const known = [...TARGET_LABELS, ...names.flatMap((name) => labelsOf.get(name) ?? [])];

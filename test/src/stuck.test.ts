@@ -1,5 +1,6 @@
 import type { Cure } from "@diskmesh/api/common";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { OWN_USER } from "@diskmesh/driver/testing";
 import { eventually, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { devicesReady } from "./mesh/steps.js";
@@ -172,6 +173,23 @@ describe("stuck things on a mesh", () => {
     const alerts = mesh.alerts("diskmesh-director");
     const expected = FAULT_ALERTS["the director stands still again and again"];
     await alerts.fires(expected, () => mesh.standStill("director"));
+  });
+
+  it("a driver of the director that cannot be loaded: status, why, the page and the list of drivers show it", async () => {
+    const director = mesh.mesh.process("director");
+    const { config } = director;
+    await director.restart({ ...config, drivers: [{ package: "/no/such/driver", ...OWN_USER }] });
+    const shown = /lacks its drivers: driver \/no\/such\/driver has failed: \S/;
+    await eventually(async () => {
+      expect(await mesh.done("drivers")).to.match(/FAILED +\/no\/such\/driver +\S/);
+      expect((await mesh.typed("status")).out).to.match(new RegExp(`service +director .*${shown.source}`));
+      const { causes } = await mesh.why("service", "director");
+      expect(causes.map(({ reason }) => reason)).to.deep.equal(["DRIVER_FAILED"]);
+      expect(causes[0]?.cures[0]?.what).to.match(/^repair what the message names: the driver's package/);
+      expect(String(mesh.pageRow("source director")?.trouble)).to.match(shown);
+    });
+    await director.restart(config);
+    await eventually(async () => expect((await mesh.why("service", "director")).causes).to.deep.equal([]));
   });
 
   firesOn("host that is added while its agent is away", async () => {

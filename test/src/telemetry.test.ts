@@ -1,8 +1,11 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { TaskOutputType } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { LEGACY_DRIVER, OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
-import { eventually, freePort, leaveToVerify, skipWithout } from "@diskmesh/testkit";
+import { eventually, freePort, leaveToVerify, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { HEAD_BYTES } from "./mesh/device-files.js";
 import { wholeFleet } from "./mesh/fleets.js";
@@ -21,11 +24,13 @@ describe("the telemetry of a mesh", () => {
   let traces: TraceCollector;
   let ports: Readonly<Record<string, number>>;
   let [instanceId, diskCid, taskId] = ["", "", 0];
+  /** File of a driver that is missing at first. */
+  const missing = join(temporaryFolder(), "missing.mjs");
 
   before(async () => {
     traces = await TraceCollector.start();
     const telemetry = { otlpEndpoint: traces.url };
-    const drivers = [SAMPLE_DRIVER, "/no/such/driver"].map((driver) => ({ package: driver, ...OWN_USER }));
+    const drivers = [SAMPLE_DRIVER, missing].map((driver) => ({ package: driver, ...OWN_USER }));
     const env = { OTEL_BSP_SCHEDULE_DELAY: "200" };
     ports = Object.fromEntries(
       await Promise.all(
@@ -64,8 +69,8 @@ describe("the telemetry of a mesh", () => {
       ["cpi-dispatcher", /CpiService\/AttachDisk$/],
       ["disk-registry", /DiskRegistryService\/PublishDisk$/],
       ["disk-agent", /DiskAgentService\/ExportDisk$/],
-      ["director", /^mbus add_dynamic_disk$/],
-      ["disk-agent", /^mbus add_dynamic_disk$/],
+      ["director", /^mbus\/add_dynamic_disk$/],
+      ["disk-agent", /^mbus\/add_dynamic_disk$/],
     ];
     await eventually(() => {
       const task = traces.spans.find(({ name }) => name === "task provide_dynamic_disk");
@@ -85,6 +90,54 @@ describe("the telemetry of a mesh", () => {
 
     const { lines } = await mesh.clients.tasks.getTaskOutput({ taskId, type: TaskOutputType.DEBUG });
     expect(lines).to.include(`trace ${task?.traceId}`);
+  });
+
+  it("spans and metrics of a call have the same names, of OpenTelemetry's semantic conventions", async () => {
+    const method = "diskmesh.director.v1.DynamicDiskService/ProvideDynamicDisk";
+    const provided = traces.spans.find(({ name, service }) => name === method && service === "director");
+    const called = { "rpc.system.name": "grpc", "rpc.method": method, "rpc.status_code": "OK" };
+    expect(provided?.attributes).to.include(called);
+    const labels = Object.entries(called).map(([name, value]) => `${name.replaceAll(".", "_")}="${value}"`);
+    expect(await scrape("director")).to.include(`rpc_server_call_duration_seconds_count{${labels.join()}} 1\n`);
+    const created = traces.spans.find(({ name, service }) => /CreateDisk$/.test(name) && service === "director");
+    const [host, port] = mesh.address("cpi-dispatcher").split(":");
+    expect(created?.attributes).to.include({ "server.address": host, "server.port": Number(port) });
+    const told = traces.spans.filter(({ name }) => name === "mbus/add_dynamic_disk");
+    const agent = traces.spans.find(
+      ({ name, service }) => name === "mbus/add_dynamic_disk" && service === "disk-agent",
+    );
+    for (const { service, attributes } of told)
+      expect(attributes).to.include({
+        "rpc.system.name": "mbus",
+        "messaging.system.name": "nats",
+        "messaging.destination.name": `agent.${agent?.attributes["diskmesh.agent_id"]}`,
+        "messaging.destination.template": "agent.{agent_id}",
+        "messaging.operation.type": service === "director" ? "send" : "process",
+      });
+  });
+
+  it("each process names itself and its host in the resource of traces and metrics, without its arguments", async () => {
+    for (const name of Object.keys(ports)) {
+      const [{ resource } = { resource: undefined }] = traces.spans.filter(({ service }) => service === name);
+      const info = /^target_info{(.*)} 1$/m.exec(await scrape(name))?.[1];
+      for (const key of ["service.instance.id", "service.version", "host.name"])
+        expect(info, key).to.include(`${key.replaceAll(".", "_")}="${resource?.[key]}"`);
+      if (existsSync("/etc/machine-id")) expect(resource).to.have.property("host.id").that.is.a("string");
+      expect(`${Object.keys(resource ?? {})} ${info}`).not.to.match(/command/);
+    }
+    const instances = new Set(traces.spans.map(({ resource }) => resource["service.instance.id"]));
+    expect(instances.size).to.be.at.least(Object.keys(ports).length);
+  });
+
+  it("promtool finds nothing wrong with the metrics of each process", async function () {
+    skipWithout(this, "promtool");
+    for (const name of Object.keys(ports)) {
+      const { status, stdout, stderr } = spawnSync("promtool", ["check", "metrics"], {
+        input: await scrape(name),
+        encoding: "utf8",
+      });
+      expect({ status, said: `${stdout}${stderr}` }, name).to.deep.equal({ status: 0, said: "" });
+    }
   });
 
   it("successful operations make no error, and heartbeats make no trace", () => {
@@ -111,12 +164,13 @@ describe("the telemetry of a mesh", () => {
     await until("disk-registry", 'diskmesh_disks{state="PUBLISHED"} 1');
     await until("disk-registry", 'diskmesh_hosts{state="ONLINE"} 1');
     await until("disk-agent", 'diskmesh_driver_up{driver="sample"} 1');
-    await until("disk-agent", 'diskmesh_driver_up{driver="/no/such/driver"} 0');
+    await until("disk-agent", `diskmesh_driver_up{driver="${missing}"} 0`);
     await eventually(async () => {
-      const [, ends] =
-        /^diskmesh_driver_restarts_total{driver="\/no\/such\/driver"} (\d+)$/m.exec(await scrape("disk-agent")) ?? [];
-      expect(Number(ends)).to.be.at.least(1);
+      const ofMissing = (await scrape("disk-agent")).split(`diskmesh_driver_restarts_total{driver="${missing}"} `)[1];
+      expect(Number.parseInt(ofMissing ?? "", 10)).to.be.at.least(1);
     }, PATIENCE);
+    writeFileSync(missing, `export { default } from ${JSON.stringify(LEGACY_DRIVER)};`);
+    await until("disk-agent", 'diskmesh_driver_up{driver="legacy"} 1');
     await until("director", 'diskmesh_provide_phase_duration_seconds_count{phase="total"} 1');
   });
 

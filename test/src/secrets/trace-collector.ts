@@ -10,6 +10,8 @@ export interface ReceivedSpan {
   readonly traceId: string;
   readonly failed: boolean;
   readonly attributes: Readonly<Record<string, unknown>>;
+  /** Attributes of the process that created the span. */
+  readonly resource: Readonly<Record<string, unknown>>;
 }
 
 interface Attribute {
@@ -71,7 +73,8 @@ export class TraceCollector {
 
   #take({ resourceSpans }: TracesBody): void {
     for (const { resource, scopeSpans } of resourceSpans) {
-      const service = String(valuesOf(resource.attributes)["service.name"]);
+      const process = valuesOf(resource.attributes);
+      const service = String(process["service.name"]);
       for (const { spans } of scopeSpans)
         for (const { name, traceId, status, attributes } of spans)
           this.spans.push({
@@ -80,6 +83,7 @@ export class TraceCollector {
             traceId,
             failed: status.code === STATUS_ERROR,
             attributes: valuesOf(attributes),
+            resource: process,
           });
     }
   }

@@ -4,6 +4,7 @@ import { cpSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, freePort, onExit, ServiceProcess, SmallDisk, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "../mesh/device-files.js";
@@ -246,6 +247,24 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
           disk[Symbol.dispose]();
           await back();
         },
+      };
+    },
+  },
+  {
+    title: "driver that cannot be loaded",
+    async make(stuck) {
+      const driver = join(stuck.mesh.folder, "light.mjs");
+      const back = await changed(stuck, "host-6", { drivers: [{ package: driver, ...OWN_USER }] });
+      const listed = new RegExp(`FAILED +${driver} +\\S`);
+      await eventually(async () => expect(await stuck.done("drivers host-6")).to.match(listed), PATIENCE);
+      return {
+        asked: ["host", "host-6"],
+        root: new RegExp(`^host host-6 is ONLINE: the agent of host host-6 runs, but driver ${driver} has failed: `),
+        reasons: ["DRIVER_FAILED"],
+        row: ["host host-6", /light\.mjs has failed/],
+        cure: /^repair what the message names: the driver's package/,
+        follow: async () => writeFileSync(driver, `export { default } from ${JSON.stringify(SAMPLE_DRIVER)};`),
+        after: back,
       };
     },
   },
