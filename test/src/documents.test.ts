@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { repositoryFolder } from "./repository-folder.js";
 
 /** Pages with the sentences of the documents that diskmesh comes from. */
-const PAGES = ["cpi-api-version-2", "dynamic-disks", "several-cpis"];
+const PAGES = ["cpi-api-version-2", "dynamic-disks", "several-cpis", "vendor-passthru"];
 /** A file with tests, or a part of the title of a test in the file above. */
 const TEST = /^ *- ([A-Z])(\d*): `(.+)`$/gm;
 const ROW = /^\| (?!the document |-)(.*?) *\| .*? *\| (.*?) *\|$/gm;

@@ -211,6 +211,8 @@ describe("vendor passthru, a call", () => {
       });
       const { methods } = await scene.vendors.listMethods({ target: nodeTarget() });
       expect(methods.filter(({ attach }) => attach).map(({ name }) => name)).to.deep.equal(["report"]);
+      const ofDriver = (await scene.vendors.listMethods({ target })).methods;
+      expect(ofDriver.map(({ name }) => name)).to.include("d_bytes");
     });
 
     it("a link is refused for a method that no GET answers, for secret arguments, and for more than 7 days", async () => {
