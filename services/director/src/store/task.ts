@@ -93,6 +93,8 @@ export type Job =
       readonly deployment: string;
       /** Empty for the az of `hostId`. */
       readonly az: string;
+      /** The instance of the deployment that will use the disk. Undefined for none. */
+      readonly instanceId?: string;
       /** The host that will use the disk. Undefined for none, and for a disk of a deployment. */
       readonly hostId?: string;
       /** The CPI of the host, as in WantedPlace. */

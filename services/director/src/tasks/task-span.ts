@@ -44,7 +44,7 @@ function aboutOf(job: Job | null): Record<string, string> {
   if (job === null) return about;
   if ("diskName" in job) about["diskmesh.disk_name"] = job.diskName;
   if ("diskCid" in job) about["diskmesh.disk_id"] = job.diskCid;
-  if ("instanceId" in job) about["diskmesh.instance_id"] = job.instanceId;
+  if ("instanceId" in job && job.instanceId !== undefined) about["diskmesh.instance_id"] = job.instanceId;
   if ("vmCid" in job) about["diskmesh.vm_cid"] = job.vmCid;
   return about;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { DISK_NAME_LABEL, InvalidStateError, NotImplementedError } from "@diskmesh/domain";
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
 import { cpiFacts } from "../../cpi/make-once.js";
-import { isTarget, type Target } from "../../instances/instance.js";
+import { instanceNamed, isTarget, type Target } from "../../instances/instance.js";
 import { instancesOf, refuseUnlessOpen } from "../../instances/recorded-deployments.js";
 import { coversHost, diskIn, isNameTaken } from "../../instances/scope.js";
 import { type Az, azNamed, azOfHosts, diskTypeNamed } from "../../specs/cloud-config.js";
@@ -24,8 +24,13 @@ type CreateJob = JobOf<"create_dynamic_disk">;
 
 /** Creates a disk without attaching it. */
 export const createDiskOnly: Planner<"create_dynamic_disk", DiskJobContext> = (context, job, tables) => {
-  const { deployment, diskName, hostId, scope } = job;
+  const { deployment, diskName, instanceId, hostId, scope } = job;
   if (deployment !== "") refuseUnlessOpen(tables, deployment, scope);
+  if (instanceId !== undefined)
+    instanceNamed(
+      instanceId,
+      instancesOf(tables, deployment).find((each) => each.instanceId === instanceId),
+    );
   const cpis =
     hostId === undefined
       ? cpisOfStep(context, tables, azOf(context, tables, job).cpi)
@@ -51,16 +56,16 @@ async function create(context: DiskJobContext, run: TaskRun, job: CreateJob): Pr
   for (;;) {
     run.checkpoint();
     const decided = await context.tablet.read((tables) => decide(context, tables, job, host));
-    const { disk, metadata, step, intent, vm } = decided;
+    const { disk, metadata, step, intent, vms } = decided;
     if (step.do === "nothing") return disk ? madeKnown(step.result, disk) : step.result;
-    if (step.do === "create") await createDisk(context, run, intent, await placeOf(context, run, intent, vm, job));
+    if (step.do === "create") await createDisk(context, run, intent, await placeOf(context, run, intent, vms, job));
     else if (step.do === "set_metadata" && disk && metadata) await setDiskMetadata(context, run, disk, metadata);
     else throw new TypeError(`the plan of a disk creation has the unexpected step ${step.do}`);
   }
 }
 
 function decide(context: DiskJobContext, tables: DirectorTables, job: CreateJob, host: Target | undefined) {
-  const { diskName, deployment, pool, sizeMib, metadata, onHostSilence, scope } = job;
+  const { diskName, deployment, instanceId, pool, sizeMib, metadata, onHostSilence, scope } = job;
   const cpis = context.configs.cpi.current(tables);
   const disk = diskIn(scope, tables, diskName);
   const place = host ?? placeInAz(context, tables, job, disk);
@@ -70,10 +75,11 @@ function decide(context: DiskJobContext, tables: DirectorTables, job: CreateJob,
   const cloudProperties = disk?.cloudProperties ?? { ...propertiesOf(context, tables, job), ...asked };
   const { az, cpi } = place;
   const intent = { name: diskName, deployment, az, cpi, pool, sizeMib, cloudProperties, scope };
-  const vm = instancesOf(tables, deployment).find(
+  const vms = instancesOf(tables, deployment).filter(
     (each) => isTarget(each) && each.az === az && sameCpi(each.cpi, cpi, cpis),
   );
-  return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent, vm: host ?? vm };
+  const user = host ?? vms.find((each) => each.instanceId === instanceId);
+  return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent, vms: { user, any: vms[0] } };
 }
 
 /** Returns the place of a disk without a host. A disk for hosts may be of another CPI than its az, namely of its host's. */
@@ -90,25 +96,33 @@ function propertiesOf(context: DiskJobContext, tables: DirectorTables, job: Crea
   return diskTypeNamed(context.configs.cloud.current(tables), pool).cloudProperties;
 }
 
+/** VMs or hosts near which a CPI may place a disk. */
+interface Neighbours {
+  /** The host, or the instance's VM, that will use the disk. */
+  readonly user: Pick<Target, "vmCid"> | undefined;
+  readonly any: Pick<Target, "vmCid"> | undefined;
+}
+
 /**
- * Returns the CID that tells the CPI where to create the disk: the host that will use the disk, or an active VM in the az,
- * as in BOSH. Returns "" for a fleet without a host, which uses the az: no VM is known to use the disk.
+ * Returns the CID that tells the CPI where to create the disk: that of the disk's user, or of an active VM in the az, as in
+ * BOSH. Returns "" for a fleet without a user, which uses the az.
  */
 async function placeOf(
   context: DiskJobContext,
   run: TaskRun,
   { name, deployment, az, cpi }: Omit<DiskIntent, "token" | "incarnation" | "createdAtMs">,
-  vm: Pick<Target, "vmCid"> | undefined,
+  { user, any }: Neighbours,
   { hostId, onHostSilence }: CreateJob,
 ): Promise<string> {
-  if (hostId !== undefined && vm !== undefined) return vm.vmCid;
+  if (hostId !== undefined && user !== undefined) return user.vmCid;
   const { needsVmSpec } = await cpiFacts(context, run, { cpi, az, azCpi: cpi });
-  if (!needsVmSpec) return "";
+  if (!needsVmSpec) return user?.vmCid ?? "";
   if (onHostSilence === "fence")
     throw new NotImplementedError(
       `disk \`${name}\` was not created: its CPI cannot fence a disk of a silent host, only the fleet CPI can; leave out on_host_silence`,
       { about: { disk_name: name } },
     );
+  const vm = user ?? any;
   if (vm !== undefined) return vm.vmCid;
   if (deployment === "")
     throw new NotImplementedError(

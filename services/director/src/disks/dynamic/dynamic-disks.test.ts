@@ -312,6 +312,38 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await nearOf("z2")).near).to.equal("", "the fleet goes by the az");
   });
 
+  it("create for an instance -> near its VM if that is in the az, also by the fleet; of another deployment -> NOT_FOUND", async () => {
+    const request = { diskName: name, deployment: "web", diskPoolName: "fast", sizeBytes: MIB, wait: true };
+    const create = async (more: object) => (await director.disks.createDynamicDisk({ ...request, ...more })).task;
+    const { instances } = await director.deployments.listInstances({ deployment: "web" });
+    const vmOf = (id: string) => instances.find(({ instanceId }) => instanceId === id)?.vmCid;
+    for (const needsVmSpec of [true, false])
+      for (const instanceId of [first, second]) {
+        director.cpi.needsVmSpec = needsVmSpec;
+        try {
+          expect((await create({ az: "z1", instanceId }))?.state).to.equal(TaskState.DONE);
+          expect(director.cpi.nearVms.at(-1)).to.equal(vmOf(instanceId)).and.not.to.equal("");
+          expect((await create({ az: "z1", instanceId: first }))?.state).to.equal(TaskState.DONE, "repeated");
+          await director.delete(name);
+        } finally {
+          director.cpi.needsVmSpec = false;
+        }
+      }
+    expect((await create({ az: "z2", instanceId: first }))?.state).to.equal(TaskState.DONE);
+    expect(director.cpi.nearVms.at(-1)).to.equal("", "the az is what was asked for");
+    for (const instanceId of ["nobody", "web", "host-1"])
+      expect((await create({ diskName: "none", az: "z1", instanceId }))?.result).to.equal(
+        `instance \`${instanceId}\` not found`,
+      );
+    for (const wrong of [
+      { az: "z1", instanceId: "a/b" },
+      { az: "z1", instanceId: "x".repeat(300) },
+      { az: "z1", instanceId: first, deployment: "", diskPoolName: "" },
+      { hostId: "host-1", instanceId: first, deployment: "", diskPoolName: "" },
+    ])
+      expect(await rejection(create(wrong)), JSON.stringify(wrong)).to.be.instanceOf(InvalidArgumentError);
+  });
+
   it("no space -> an error without a record, so that a smaller disk can be requested", async () => {
     const { capacityMib } = director.cpi;
     director.cpi.capacityMib = 0;

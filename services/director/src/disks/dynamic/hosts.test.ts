@@ -57,18 +57,23 @@ describe("where a disk is to be attached", () => {
       else expect(place()).to.deep.equal(expected);
     });
 
-  const NEW: [string, string, string, object | string][] = [
-    ["web", "z1", "", { deployment: "web", az: "z1" }],
-    ["", "z1", "", { deployment: "", az: "z1" }],
-    ["", "", "fleet/h1", { deployment: "", az: "", hostId: "h1", hostCpi: "fleet" }],
-    ["", "", "", "az"],
-    ["web", "", "h1", "host_id and deployment"],
-    ["", "z1", "h1", "host_id and az"],
-    ["", "", "../h1", "host_id"],
+  const NEW: [string, string, string, string, object | string][] = [
+    ["web", "z1", "", "", { deployment: "web", az: "z1" }],
+    ["web", "z1", "i1", "", { deployment: "web", az: "z1", instanceId: "i1" }],
+    ["", "z1", "", "", { deployment: "", az: "z1" }],
+    ["", "", "", "fleet/h1", { deployment: "", az: "", hostId: "h1", hostCpi: "fleet" }],
+    ["", "", "", "", "az"],
+    ["web", "", "", "h1", "host_id and deployment"],
+    ["", "z1", "", "h1", "host_id and az"],
+    ["", "", "", "../h1", "host_id"],
+    ["", "z1", "i1", "", "instance_id is given without a deployment"],
+    ["web", "", "i1", "", "az"],
+    ["web", "z1", "i/1", "", "instance_id"],
+    ["", "", "i1", "h1", "host_id and instance_id"],
   ];
-  for (const [deployment, az, hostId, expected] of NEW)
-    it(`a new disk of ${JSON.stringify({ deployment, az, hostId })} -> ${JSON.stringify(expected)}`, () => {
-      const place = () => parseNewPlace({ deployment, az, hostId });
+  for (const [deployment, az, instanceId, hostId, expected] of NEW)
+    it(`a new disk of ${JSON.stringify({ deployment, az, instanceId, hostId })} -> ${JSON.stringify(expected)}`, () => {
+      const place = () => parseNewPlace({ deployment, az, instanceId, hostId });
       if (typeof expected === "string") expect(place).to.throw(InvalidArgumentError, expected);
       else expect(place()).to.deep.equal(expected);
     });

@@ -53,14 +53,20 @@ function parseHost(hostId: string): { readonly hostId: string; readonly hostCpi?
   return { hostId: parseHostId(hostId.slice(slash + 1)), hostCpi };
 }
 
-/** Parses where a disk is to be created: in an az for a deployment, or for hosts in an az or near one of them. */
-export function parseNewPlace(request: { readonly deployment: string; readonly az: string; readonly hostId: string }) {
-  const { az, hostId } = request;
+/** Parses where a disk is to be created: in an az, for a deployment near one of its instances, or for hosts near one of them. */
+export function parseNewPlace(
+  request: Readonly<Record<"deployment" | "az" | "instanceId" | "hostId", string>>,
+): Readonly<Record<"deployment" | "az", string>> & Partial<WantedPlace> {
+  const { az, instanceId, hostId } = request;
   if (hostId === "") {
     const deployment = request.deployment === "" ? "" : parseName("deployment", request.deployment);
-    return { deployment, az: parseName("az", az) };
+    if (instanceId === "") return { deployment, az: parseName("az", az) };
+    if (deployment !== "") return { deployment, az: parseName("az", az), instanceId: parseInstanceId(instanceId) };
+    throw new InvalidArgumentError("instance_id is given without a deployment: give host_id, or the deployment", {
+      about: { field: "instance_id" },
+    });
   }
-  const other = request.deployment === "" ? az && "az" : "deployment";
+  const other = request.deployment === "" ? (az && "az") || (instanceId && "instance_id") : "deployment";
   if (other === "") return { deployment: "", az, ...parseHost(hostId) };
   throw new InvalidArgumentError(
     `host_id and ${other} are both given: a disk near a host gets the host's az, and is of no deployment`,

@@ -45,7 +45,7 @@ export const diskRoutes: readonly Route[] = [
       const hostId = fields.optionalText("host_id") ?? "";
       const az = hostId === "" ? fields.text("az") : (fields.optionalText("az") ?? "");
       const unset = { onHostSilence: OnHostSilence.UNSPECIFIED, exportKind: ExportKind.UNSPECIFIED };
-      const place = { deployment, az, hostId, ...unset };
+      const place = { deployment, az, instanceId: fields.optionalText("instance_id") ?? "", hostId, ...unset };
       return startTask(http, dynamicDiskTasks.createDynamicDisk, { ...wantedDisk(fields), ...place });
     },
   },

@@ -171,6 +171,13 @@ export interface CreateDynamicDiskRequest {
    * effect. Default: the host's agent chooses. A disk of a deployment has the `export` of its disk type.
    */
   exportKind: ExportKind;
+  /**
+   * ID of the instance of the deployment that will use the disk; only with deployment set. If the instance has a VM in the
+   * zone when the disk is created, the CPI gets the VM as the disk's place: the fleet CPI then prefers the devices of the
+   * VM's host. Else as without it. The task fails if the deployment has no such instance. A repeated request may name
+   * another instance, which has no effect.
+   */
+  instanceId: string;
 }
 
 /** The started task, and the disk as of the response. */
@@ -964,6 +971,7 @@ function createBaseCreateDynamicDiskRequest(): CreateDynamicDiskRequest {
     hostId: "",
     pool: "",
     exportKind: ExportKind.UNSPECIFIED,
+    instanceId: "",
   };
 }
 
@@ -1001,6 +1009,9 @@ export const CreateDynamicDiskRequest: MessageFns<CreateDynamicDiskRequest> = {
     }
     if (message.exportKind !== ExportKind.UNSPECIFIED) {
       writer.uint32(88).int32(exportKindToNumber(message.exportKind));
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(98).string(message.instanceId);
     }
     return writer;
   },
@@ -1106,6 +1117,14 @@ export const CreateDynamicDiskRequest: MessageFns<CreateDynamicDiskRequest> = {
             message.exportKind = exportKindFromJSON(reader.int32());
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1134,6 +1153,7 @@ export const CreateDynamicDiskRequest: MessageFns<CreateDynamicDiskRequest> = {
     message.hostId = object.hostId ?? "";
     message.pool = object.pool ?? "";
     message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
+    message.instanceId = object.instanceId ?? "";
     return message;
   },
 };
