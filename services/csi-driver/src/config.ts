@@ -65,6 +65,7 @@ const nodeConfig = z
   .strictObject({
     hostId: hostId.optional().describe("ID of this node's host; its node ID for the orchestrator is host/ID."),
     instanceId: checked(parseId)
+      .refine((value) => SEGMENT.test(value), SEGMENT_RULE)
       .optional()
       .describe("ID of this node's instance, instead of `hostId`: its node ID for the orchestrator."),
     az: az.describe("AZ of this node's host or instance."),

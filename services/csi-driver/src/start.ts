@@ -16,7 +16,7 @@ import { servePlugin } from "./docker/plugin-server.js";
 import { DockerVolumes } from "./docker/volumes.js";
 import { identityHandlers } from "./identity.js";
 import { nodeIdOf } from "./model/node-id.js";
-import type { Place } from "./model/topology.js";
+import { anywhereIn, type Place } from "./model/topology.js";
 import type { NodeContext } from "./node/context.js";
 import { DeviceUses } from "./node/device-uses.js";
 import { nodeHandlers } from "./node/handlers.js";
@@ -91,12 +91,12 @@ function controllerContext(
   lifecycle.use("client of the director", client);
   const disks = new DirectorDisks(client, deployment === undefined ? { cluster } : { deployment });
   const work = new SharedWork(async (volumeId) => (await disks.trouble(volumeId))?.sentence);
-  return { disks, work, places: azs.map((az) => ({ az, hostId: "" })), maxVolumesPerNode };
+  return { disks, work, places: azs.map(anywhereIn), maxVolumesPerNode };
 }
 
-/** Returns the places with the AZ of this node's host first, whose bytes lie on the host. */
+/** Returns the places with the AZ of this node first, whose bytes lie near the node. */
 function placesNear(own: Place, places: readonly Place[]): readonly Place[] {
-  return own.hostId === "" ? places : [own, ...places.filter(({ az }) => az !== own.az)];
+  return [own, ...places.filter(({ az }) => az !== own.az)];
 }
 
 async function nodeContext(
@@ -106,7 +106,7 @@ async function nodeContext(
   const { instanceId = "", hostId = "", az, exportsFolder, dynamicDisksFolder, mountFolders, stateFolder } = node;
   return {
     nodeId: nodeIdOf({ instanceId, hostId }),
-    place: { az, hostId },
+    place: { az, instanceId, hostId },
     linkTo: (diskCid) => (hostId === "" ? join(dynamicDisksFolder, diskCid) : join(exportsFolder, `${diskCid}.device`)),
     mountFolders,
     maxVolumesPerNode,

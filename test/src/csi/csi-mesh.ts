@@ -2,6 +2,8 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Topology } from "@diskmesh/api/csi";
+import { devicesWithBytes } from "@diskmesh/api/registry";
 import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { anotherCertificate, skipWithout, temporaryFolder } from "@diskmesh/testkit";
@@ -133,6 +135,25 @@ export class CsiMesh implements AsyncDisposable {
       ...more,
     });
     return volume?.volumeId ?? "";
+  }
+
+  /** Returns the topology of a node, as its driver answers it. */
+  async topologyOf(node: number): Promise<Topology> {
+    return (await this.#driver(node).clients.node.nodeGetInfo({})).accessibleTopology ?? { segments: {} };
+  }
+
+  /** Creates a volume as a provisioner does for a pod that was scheduled to the node. Returns its ID. */
+  async createFor(node: number, name: string): Promise<string> {
+    const own = await this.topologyOf(node);
+    return this.create(name, { accessibilityRequirements: { requisite: [own], preferred: [own] } });
+  }
+
+  /** Returns the ID of the host that has the bytes of a volume. */
+  async hostOf(volumeId: string): Promise<string> {
+    const { disk } = await this.mesh.clients.disks.getDynamicDisk({ diskName: volumeId });
+    const { disk: inRegistry } = await this.mesh.clients.registry.getDisk({ diskId: disk?.diskCid ?? "" });
+    const [deviceId = ""] = inRegistry === undefined ? [] : devicesWithBytes(inRegistry);
+    return (await this.mesh.device(deviceId)).hostId;
   }
 
   /** Waits until all devices are free and erased. */

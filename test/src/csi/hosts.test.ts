@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { devicesWithBytes } from "@diskmesh/api/registry";
 import { failureOf } from "@diskmesh/csi-driver/testing";
 import { expect } from "chai";
 import { CsiMesh, needBlockDevices } from "./csi-mesh.js";
@@ -23,40 +22,26 @@ describe("volumes of nodes that are hosts, without a deployment", () => {
     await csi.ready();
   });
 
-  const topologyOf = async (node: number) =>
-    (await csi.drivers[node]?.clients.node.nodeGetInfo({}))?.accessibleTopology ?? { segments: {} };
-
-  /** Creates a volume as a provisioner does for a pod that was scheduled to the node. */
-  async function createFor(node: number, name: string): Promise<string> {
-    const own = await topologyOf(node);
-    return csi.create(name, { accessibilityRequirements: { requisite: [own], preferred: [own] } });
-  }
-
-  async function hostOf(volumeId: string): Promise<string> {
-    const { disk } = await csi.mesh.clients.disks.getDynamicDisk({ diskName: volumeId });
-    const { disk: inRegistry } = await csi.mesh.clients.registry.getDisk({ diskId: disk?.diskCid ?? "" });
-    const [deviceId = ""] = inRegistry === undefined ? [] : devicesWithBytes(inRegistry);
-    return (await csi.mesh.device(deviceId)).hostId;
-  }
-
   it("lie on the node of their pod, and elsewhere in its AZ when that has no room", async () => {
     expect((await csi.drivers[1]?.clients.node.nodeGetInfo({}))?.nodeId).to.equal("host/host-2");
-    expect(await topologyOf(1)).to.deep.equal({ segments: { "csi.diskmesh/az": "z1", "csi.diskmesh/host": "host-2" } });
+    expect(await csi.topologyOf(1)).to.deep.equal({
+      segments: { "csi.diskmesh/az": "z1", "csi.diskmesh/host": "host-2" },
+    });
     const hosts: string[] = [];
     const volumes: string[] = [];
     for (const [index, node] of [1, 2, 0, 2, 0].entries()) {
-      volumes.push(await createFor(node, `pvc-${index}`));
-      hosts.push(await hostOf(volumes.at(-1) ?? ""));
+      volumes.push(await csi.createFor(node, `pvc-${index}`));
+      hosts.push(await csi.hostOf(volumes.at(-1) ?? ""));
     }
     expect(hosts).to.deep.equal(["host-2", "host-3", "host-1", "host-3", "host-1"]);
-    const elsewhere = await createFor(2, "pvc-elsewhere");
-    expect(await hostOf(elsewhere)).to.equal("host-2");
-    expect(await failureOf(createFor(0, "pvc-none"))).to.match(/^RESOURCE_EXHAUSTED/);
+    const elsewhere = await csi.createFor(2, "pvc-elsewhere");
+    expect(await csi.hostOf(elsewhere)).to.equal("host-2");
+    expect(await failureOf(csi.createFor(0, "pvc-none"))).to.match(/^RESOURCE_EXHAUSTED/);
     for (const volumeId of [...volumes, elsewhere]) await csi.remove(volumeId);
   });
 
   it("are accessible in their whole AZ, move to another host with their bytes, and a late detach changes nothing", async () => {
-    const volumeId = await createFor(0, "pvc-moves");
+    const volumeId = await csi.createFor(0, "pvc-moves");
     const { entries } = (await csi.drivers[0]?.clients.controller.listVolumes({})) ?? { entries: [] };
     expect(entries.map(({ volume }) => volume?.accessibleTopology)).to.deep.equal([
       [{ segments: { "csi.diskmesh/az": "z1" } }],

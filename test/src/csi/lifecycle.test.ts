@@ -71,6 +71,22 @@ describe("a volume's life in Kubernetes's order", () => {
     await remove(volumeId);
   });
 
+  it("lies on the host of the instance that its pod was scheduled to", async () => {
+    const own = { "csi.diskmesh/az": "z1", "csi.diskmesh/instance": nodes[1] };
+    expect(await csi.topologyOf(1)).to.deep.equal({ segments: own });
+    const volumes: string[] = [];
+    for (const node of [1, 1, 0, 1]) volumes.push(await csi.createFor(node, `pvc-near-${volumes.length}`));
+    expect(await Promise.all(volumes.map((each) => csi.hostOf(each)))).to.deep.equal([
+      "host-2",
+      "host-2",
+      "host-1",
+      "host-2",
+    ]);
+    const gone = { segments: { ...own, "csi.diskmesh/instance": "gone" } };
+    volumes.push(await create("pvc-gone", { accessibilityRequirements: { requisite: [gone], preferred: [gone] } }));
+    await Promise.all(volumes.map(remove));
+  });
+
   it("is on one node at a time, and the refusal names the node", async () => {
     const volumeId = await create();
     const [holder, other] = [orderOn(0, volumeId), orderOn(1, volumeId)];

@@ -13,8 +13,9 @@ import type { SocketCall } from "@diskmesh/rpc";
 import { accessOf } from "../model/capability.js";
 import { isInRange, OutOfRangeError, sizeFor } from "../model/capacity.js";
 import { limitsFrom } from "../model/limits.js";
+import { nodeIdOf } from "../model/node-id.js";
 import { needFields } from "../model/required-fields.js";
-import { isAccessible, type Place, placesFor } from "../model/topology.js";
+import { anywhereIn, isAccessible, type Place, placesFor } from "../model/topology.js";
 import type { ControllerContext } from "./context.js";
 import { kindParameterOf } from "./kind-parameter.js";
 import { volumeOf } from "./volume.js";
@@ -83,7 +84,7 @@ async function create(
   const { az, sizeBytes, diskCid, metadata } = existing;
   // The metadata is the last thing that a creation sets.
   if (diskCid !== "" && metadata?.csi_name === wanted.name) return existing;
-  return disks.create({ ...wanted, az, hostId: "", sizeBytes });
+  return disks.create({ ...wanted, ...anywhereIn(az), sizeBytes });
 }
 
 /** Sets the limits of a new volume. A volume with other limits was created with other parameters. */
@@ -114,13 +115,13 @@ async function createInOneOf(
   throw noRoom;
 }
 
-/** Creates the disk near the place's host, which the orchestrator may know longer than the disk-registry. */
+/** Creates the disk near the place's node, which the orchestrator may know longer than the mesh. */
 async function createNear(place: Place, create: (place: Place) => Promise<DynamicDisk>): Promise<DynamicDisk> {
   try {
     return await create(place);
   } catch (error) {
-    if (!(error instanceof NotFoundError) || place.hostId === "") throw error;
-    return create({ ...place, hostId: "" });
+    if (!(error instanceof NotFoundError) || nodeIdOf(place) === "") throw error;
+    return create(anywhereIn(place.az));
   }
 }
 

@@ -10,7 +10,7 @@ import { type Client, errorOfMessage } from "@diskmesh/rpc";
 import { Slots } from "@diskmesh/service";
 import { csiError } from "../calls/errors.js";
 import type { Limits } from "../model/limits.js";
-import type { Node } from "../model/node-id.js";
+import { NO_NODE, type Node } from "../model/node-id.js";
 import type { Place } from "../model/topology.js";
 import type { Owner } from "./volume-id.js";
 
@@ -55,11 +55,11 @@ export class DirectorDisks {
     return (await this.#call(() => this.client.getDynamicDisk(request), this.#troubleSlots)).trouble;
   }
 
-  async create({ volumeId, kind, az, hostId, ...wanted }: Wanted): Promise<DynamicDisk> {
+  async create({ volumeId, kind, az, instanceId, hostId, ...wanted }: Wanted): Promise<DynamicDisk> {
     const { owner } = this;
     const place =
       "deployment" in owner
-        ? { deployment: owner.deployment, az, diskPoolName: kind }
+        ? { deployment: owner.deployment, az, instanceId, diskPoolName: kind }
         : { ...(hostId === "" ? { az } : { hostId }), pool: kind, exportKind: ExportKind.DEVICE };
     return this.#changed(() => this.client.createDynamicDisk({ ...wanted, ...place, diskName: volumeId, wait: true }));
   }
@@ -97,7 +97,7 @@ export class DirectorDisks {
   async page(
     pageSize: number,
     pageToken: string,
-    node: Node = { instanceId: "", hostId: "" },
+    node: Node = NO_NODE,
   ): Promise<{ disks: DynamicDisk[]; nextPageToken: string }> {
     const { owner } = this;
     const deployment = "deployment" in owner ? owner.deployment : "";

@@ -1,6 +1,6 @@
 import type { Volume } from "@diskmesh/api/csi";
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { topologyOf } from "../model/topology.js";
+import { anywhereIn, topologyOf } from "../model/topology.js";
 
 export function volumeOf({ diskName, sizeBytes, az }: DynamicDisk): Volume {
   return {
@@ -8,6 +8,6 @@ export function volumeOf({ diskName, sizeBytes, az }: DynamicDisk): Volume {
     capacityBytes: sizeBytes,
     volumeContext: {},
     contentSource: undefined,
-    accessibleTopology: [topologyOf(az)],
+    accessibleTopology: [topologyOf(anywhereIn(az))],
   };
 }

@@ -6,7 +6,7 @@ import { limitsFrom } from "./limits.js";
 import { mountedAt, parseMountInfo } from "./mount-info.js";
 import { nodeIdOf, parseNodeId } from "./node-id.js";
 import { shownPath, shownVolume } from "./shown.js";
-import { isAccessible, placesFor, topologyOf } from "./topology.js";
+import { anywhereIn, isAccessible, placesFor, topologyOf } from "./topology.js";
 
 const range = (requiredBytes: number, limitBytes = 0) => ({ requiredBytes, limitBytes });
 const zones = (...azs: string[]) => azs.map((az) => ({ segments: { "csi.diskmesh/az": az } }));
@@ -37,22 +37,25 @@ describe("the capacity of a volume", () => {
 describe("the topology of a volume", () => {
   it("is tried in the order of preference, or in that of the config without a requirement", () => {
     const requirement = { requisite: zones("a", "b", "c"), preferred: zones("c", "b") };
-    const defaults = ["y", "z"].map((az) => ({ az, hostId: "" }));
+    const defaults = ["y", "z"].map(anywhereIn);
     expect(placesFor(requirement, defaults).map(({ az }) => az)).to.deep.equal(["c", "b", "a"]);
     expect(placesFor(undefined, defaults)).to.deep.equal(defaults);
     expect(() => placesFor({ requisite: [{ segments: { rack: "r" } }], preferred: [] }, [])).to.throw("segments rack");
   });
 
-  it("of hosts is that of the first preferred host in each AZ, and a volume is accessible in its whole AZ", () => {
-    const [h1, h2, h3] = [topologyOf("a", "h1"), topologyOf("a", "h2"), topologyOf("b", "h3")];
-    const requirement = { requisite: [h1, h3, h2], preferred: [h2, h1] };
-    expect(placesFor(requirement, [])).to.deep.equal([
-      { az: "a", hostId: "h2" },
-      { az: "b", hostId: "h3" },
-    ]);
-    expect(isAccessible("a", { requisite: [h1], preferred: [] })).to.equal(true);
-    expect(topologyOf("a")).to.deep.equal({ segments: { "csi.diskmesh/az": "a" } });
-  });
+  for (const kind of ["hostId", "instanceId"])
+    it(`of nodes with ${kind} is that of the first preferred node in each AZ, and a volume is accessible in its whole AZ`, () => {
+      const nodeOf = (az: string, id: string) => ({ ...anywhereIn(az), [kind]: id });
+      const [n1, n2, n3] = [
+        topologyOf(nodeOf("a", "n1")),
+        topologyOf(nodeOf("a", "n2")),
+        topologyOf(nodeOf("b", "n3")),
+      ];
+      const requirement = { requisite: [n1, n3, n2], preferred: [n2, n1] };
+      expect(placesFor(requirement, [])).to.deep.equal([nodeOf("a", "n2"), nodeOf("b", "n3")]);
+      expect(isAccessible("a", { requisite: [n1], preferred: [] })).to.equal(true);
+      expect(topologyOf(anywhereIn("a"))).to.deep.equal({ segments: { "csi.diskmesh/az": "a" } });
+    });
 
   it("of an existing volume must be a requisite one", () => {
     expect(isAccessible("a", { requisite: zones("a"), preferred: [] })).to.equal(true);

@@ -6,6 +6,8 @@ export interface Node {
   readonly hostId: string;
 }
 
+export const NO_NODE: Node = { instanceId: "", hostId: "" };
+
 const HOST = "host/";
 const INSTANCE = "instance/";
 

@@ -18,11 +18,7 @@ export function nodeHandlers(context: NodeContext): SocketHandlers<typeof NodeDe
   const { nodeId, place, maxVolumesPerNode } = context;
   return {
     nodeGetCapabilities: async () => ({ capabilities: CAPABILITIES }),
-    nodeGetInfo: async () => ({
-      nodeId,
-      maxVolumesPerNode,
-      accessibleTopology: topologyOf(place.az, place.hostId),
-    }),
+    nodeGetInfo: async () => ({ nodeId, maxVolumesPerNode, accessibleTopology: topologyOf(place) }),
     nodeStageVolume: (request, call) => stageVolume(context, request, call),
     nodeUnstageVolume: (request, call) => unstageVolume(context, request, call),
     nodePublishVolume: (request, call) => publishVolume(context, request, call),

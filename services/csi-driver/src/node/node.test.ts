@@ -216,7 +216,7 @@ describe("the node's part of the CSI driver", () => {
     expect(await failureOf(node.driver.clients.controller.listVolumes({}))).to.match(/^UNIMPLEMENTED/);
     expect(await node.calls.nodeGetInfo({})).to.deep.include({
       nodeId: "i-1",
-      accessibleTopology: { segments: { "csi.diskmesh/az": "z1" } },
+      accessibleTopology: { segments: { "csi.diskmesh/az": "z1", "csi.diskmesh/instance": "i-1" } },
     });
     await node.driver.killAndStart();
     expect(await node.driver.clients.identity.probe({})).to.deep.equal({ ready: true });
