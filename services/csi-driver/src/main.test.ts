@@ -7,6 +7,7 @@ import { expect } from "chai";
 
 const MAIN = fileURLToPath(new URL("./main.js", import.meta.url));
 const CONFIG_ERROR = 78;
+const TLS = { caFile: "/ca.pem", certFile: "/cert.pem", keyFile: "/key.pem" };
 
 describe("the CSI driver does not start", () => {
   const node = { instanceId: "i-1", az: "z1" };
@@ -42,6 +43,27 @@ describe("the CSI driver does not start", () => {
       "unix:///s.sock",
       /node\.hostId: .*malformed/,
     ],
+    ...Object.fromEntries(
+      [{ hostId: "" }, { hostId: "x".repeat(64) }, { hostId: "h1-" }, { instanceId: "a/b" }, { instanceId: "i-" }].map(
+        (id): [string, [object, string[], string, RegExp]] => [
+          `with the node ${JSON.stringify(id)}`,
+          [{ node: { az: "z1", ...id } }, ["--node"], "unix:///s.sock", /node\.(hostId|instanceId): /],
+        ],
+      ),
+    ),
+    ...Object.fromEntries(
+      [{}, { cluster: "a b" }, { cluster: "" }, { cluster: "k", deployment: "web" }, { cluster: 5 }].map(
+        (owner): [string, [object, string[], string, RegExp]] => [
+          `with a controller of ${JSON.stringify(owner)}`,
+          [
+            { controller: { director: { address: "10.0.0.1:7010" }, tls: TLS, azs: ["z1"], ...owner } },
+            ["--controller"],
+            "unix:///s.sock",
+            /controller(\.cluster)?: /,
+          ],
+        ],
+      ),
+    ),
     "with an AZ that is no topology of Kubernetes": [
       { node: { ...node, az: "z/1" } },
       ["--node"],

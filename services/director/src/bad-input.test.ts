@@ -167,6 +167,44 @@ describe("bad input to the director", () => {
     });
   }
 
+  const OF_HOSTS: readonly [string, (more: object) => Promise<unknown>][] = [
+    ["ProvideDisk", (more) => provide({ instanceId: "", diskPoolName: "", hostId: "h1", ...more })],
+    ["CreateDisk", (more) => create({ deployment: "", az: "", diskPoolName: "", hostId: "h1", ...more })],
+    ["AttachDisk", (more) => director.disks.attachDynamicDisk({ diskName: "d", hostId: "h1", ...more })],
+    ["DetachDisk", (more) => director.disks.detachDynamicDisk({ diskName: "d", hostId: "h1", ...more })],
+    ["DeleteDisk", (more) => director.disks.deleteDynamicDisk({ diskName: "d", hostId: "h1", ...more })],
+    ["ListDisks", (more) => director.disks.listDynamicDisks({ hostId: "h1", ...more })],
+  ];
+  const BAD_HOSTS = ["../h1", "h 1", "x".repeat(300), "h1\n", "a/b/h1"];
+  const PLACED: readonly [string, object, RegExp][] = [
+    ["pool", { pool: "a b" }, /pool/],
+    ["pool", { pool: "x".repeat(300) }, /pool/],
+    ["pool", { pool: "../ssd" }, /pool/],
+    ["disk_pool_name", { diskPoolName: "fast" }, /give pool/],
+    ["instance_id", { instanceId: "i1" }, /instance_id/],
+  ];
+  const EXPORTED: readonly [string, object, RegExp][] = [
+    ["export_kind", { exportKind: 99 }, /does not know/],
+    ["export_kind", { exportKind: -1 }, /does not know/],
+    [
+      "export_kind",
+      { exportKind: 1, deployment: "web", az: "z1", hostId: "", diskPoolName: "fast" },
+      /of disks for hosts/,
+    ],
+  ];
+  for (const [method, call] of OF_HOSTS) {
+    const rows = [
+      ...BAD_HOSTS.map((hostId): [string, object, RegExp] => ["host_id", { hostId }, /host_id/]),
+      ...(method === "ProvideDisk" || method === "CreateDisk" ? PLACED : []),
+      ...(method === "CreateDisk" ? EXPORTED : []),
+    ];
+    for (const [field, more, says] of rows)
+      it(`${method} with ${field} in ${JSON.stringify(more).slice(0, 80)} -> InvalidArgumentError`, async () => {
+        const error = await rejection(() => call(more), InvalidArgumentError, says);
+        expect(error.about.field).to.match(/^(host_id|instance_id|pool|disk_pool_name|export_kind)$/);
+      });
+  }
+
   it("after all that -> no task was started, and no config changed", async () => {
     const { tasks } = await director.tasks.listTasks({});
     expect(tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);

@@ -64,6 +64,11 @@ describe("volumes of nodes that are hosts, without a deployment", () => {
     const volumeId = await csi.create("pvc-gone", { accessibilityRequirements: { requisite: [gone], preferred: [] } });
     expect(volumeId).to.match(/^csi-/);
     await csi.remove(volumeId);
+    for (const host of ["a b", "../host-1", "a/b/host-1"]) {
+      const wrong = { segments: { "csi.diskmesh/az": "z1", "csi.diskmesh/host": host } };
+      const required = { accessibilityRequirements: { requisite: [wrong], preferred: [wrong] } };
+      expect(await failureOf(csi.create("pvc-wrong", required)), host).to.match(/^INVALID_ARGUMENT: .*host_id/);
+    }
   });
 
   it("are refused on unknown nodes, and with the disk type of a deployment", async () => {

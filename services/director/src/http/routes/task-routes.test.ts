@@ -69,9 +69,15 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     const attached = await http.task("POST", "/dynamic_disks/c/attach", { body: '{"host_id":"h1"}' });
     expect(attached.result).to.equal(provided.result);
     const both = { ...request, instance_id: instances[0] };
-    const bad = [both, { ...request, host_id: "h 1" }, { ...request, host_id: "a/b/h1" }, { ...request, host_id: [] }];
-    for (const each of bad)
-      expect((await http.send("POST", "/dynamic_disks/provide", { body: JSON.stringify(each) })).status).to.equal(400);
+    const bad = [
+      both,
+      { ...request, pool: "a b" },
+      { ...request, pool: true },
+      ...["h 1", "a/b/h1", [], true].map((host_id) => ({ ...request, host_id })),
+    ];
+    for (const path of ["/dynamic_disks/provide", "/dynamic_disks/c/attach", "/dynamic_disks"])
+      for (const each of path.endsWith("attach") ? bad.filter((each) => !("pool" in each)) : bad)
+        expect((await http.send("POST", path, { body: JSON.stringify(each) })).status, path).to.equal(400);
     await http.task("POST", "/dynamic_disks/c/detach");
     await http.task("DELETE", "/dynamic_disks/c");
   });
