@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { measureAgainst, takeTurns } from "./against.js";
 import { startData } from "./data.js";
+import { startFailover } from "./failover.js";
 import { startIdle, startStorm } from "./fleet.js";
 import { type Bench, medians, type Round, roundText, type StartBench } from "./measure.js";
 import { measureMemory } from "./memory.js";
@@ -15,6 +16,7 @@ const BENCHES: Readonly<Record<string, StartBench>> = {
   vms: startVms,
   memory: measureMemory,
   takeover: measureTakeover,
+  failover: startFailover,
   data: startData,
 };
 
