@@ -14,7 +14,7 @@ export const TRIALS = fileURLToPath(new URL("main.js", import.meta.url));
 const MODULES = ["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs"];
 const MODPROBE_TIMEOUT_MS = 60_000;
 /** Time limit of a start and of each test, above the one that a test has inside. */
-const ANSWER_TIMEOUT_MS = 150_000;
+const ANSWER_TIMEOUT_MS = 270_000;
 const CONSOLE_END_LENGTH = 6_000;
 
 interface KernelFiles {

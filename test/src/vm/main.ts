@@ -12,14 +12,19 @@ import {
 } from "node:fs";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
+import { inspect } from "node:util";
+import { config } from "chai";
 import Mocha from "mocha";
 
 /** Suites by name. `smoke` belongs to `npm run verify`; `npm run vm -- all` runs the others, too. */
 const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
-  smoke: () => import("./trials/smoke.js"),
+  smoke: async () => [await import("./trials/smoke.js"), await import("./trials/killed.js")],
+  tables: async () => [await import("./trials/tables.js"), await import("./trials/cache.js")],
 };
 
-const TEST_TIMEOUT_MS = 120_000;
+const TEST_TIMEOUT_MS = 240_000;
+// Shows the whole of what a program said.
+config.truncateThreshold = 0;
 
 async function loadSuite(load: () => Promise<unknown>): Promise<Mocha> {
   const mocha = new Mocha({ timeout: TEST_TIMEOUT_MS, reporter: class {} as never, checkLeaks: false });
@@ -51,7 +56,7 @@ async function runTest(mocha: Mocha, title: string): Promise<string | undefined>
         failure = undefined;
       })
       .on("fail", (_test, error) => {
-        failure = error.stack ?? String(error);
+        failure = inspect(error);
       }),
   );
   return failure;
@@ -66,8 +71,6 @@ function becomeInit(): void {
     spawnSync("mount", ["-t", type, type, folder], { stdio: "inherit" });
   }
   for (const name of readdirSync("/modules").sort()) spawnSync("insmod", [`/modules/${name}`], { stdio: "inherit" });
-  // Leaves the moment of a writeback to the tests.
-  writeFileSync("/proc/sys/vm/dirty_writeback_centisecs", "0");
   // Shows all messages of the kernel from here on.
   writeFileSync("/proc/sys/kernel/printk", "8");
 }

@@ -3,7 +3,7 @@ import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { findPlace, Kernel, TRIALS } from "./kernel.js";
 
 /** Above the time limits of a start and of a test. */
-const TIMEOUT_MS = 200_000;
+const TIMEOUT_MS = 300_000;
 
 const titles: Record<string, string[]> = JSON.parse(
   execFileSync(process.execPath, [TRIALS, "titles"], { encoding: "utf8" }),

@@ -1,10 +1,11 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
+import { eventually } from "@diskmesh/testkit";
 
 /** The compiler knows it in browsers only. */
 declare const WebAssembly: { Memory: new (of: { initial: number }) => { readonly buffer: ArrayBuffer } };
 
-const BLOCK_BYTES = 4_096;
+export const BLOCK_BYTES = 4_096;
 
 /** Writes numbered blocks with O_DIRECT, and remembers which number of each block was acknowledged. */
 export class CheckedWriter {
@@ -28,6 +29,12 @@ export class CheckedWriter {
   /** Writes to the first `blocks` blocks of the device at `path`, all at a time. */
   static async start(path: string, blocks: number): Promise<CheckedWriter> {
     return new CheckedWriter(await open(path, constants.O_RDWR | constants.O_DIRECT), blocks);
+  }
+
+  /** Resolves when each of the blocks has been written since, or some of them more often. */
+  async progress(): Promise<void> {
+    const before = this.writes;
+    await eventually(() => this.writes > before + this.#issued.length);
   }
 
   /** Resolves when no write is in flight, because all have failed or `stop` was called. */
@@ -79,7 +86,7 @@ export async function readDirect(path: string, blocks: number): Promise<Buffer> 
 }
 
 /** Returns blocks at addresses that O_DIRECT takes: the memory of WebAssembly begins at a page. */
-function alignedBlocks(count: number): Buffer[] {
+export function alignedBlocks(count: number): Buffer[] {
   const pages = Math.ceil((count * BLOCK_BYTES) / 65_536);
   const { buffer } = new WebAssembly.Memory({ initial: pages });
   return Array.from({ length: count }, (_, block) => Buffer.from(buffer, block * BLOCK_BYTES, BLOCK_BYTES));
