@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { copyFileSync, existsSync, readdirSync, realpathSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, readdirSync, realpathSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { MIB_BYTES, messageOf } from "@diskmesh/domain";
@@ -82,6 +82,28 @@ describe("clients that others generate from proto/", () => {
       timeout: CALLS_TIMEOUT_MS,
     });
     expect(JSON.parse(stdout)).to.deep.equal({ ...ANSWERED, refused: "INVALID_ARGUMENT" });
+  });
+
+  it("in Java make calls, and read which field of a request is wrong", async function () {
+    this.timeout(BUILD_TIMEOUT_MS);
+    for (const program of ["javac", "mvn"]) skipWithout(this, program);
+    cpSync(join(SOURCES, "java"), folder, { recursive: true });
+    const maven = (...args: string[]) =>
+      run("mvn", ["--batch-mode", "--quiet", `-Dprotos=${PROTOS}`, ...args], {
+        cwd: folder,
+        timeout: BUILD_TIMEOUT_MS,
+      });
+    await maven("generate-sources", "dependency:copy-dependencies").catch((error) => {
+      const said = `${messageOf(error)} ${error.stdout}`;
+      // Other failures are of the protos or of the client.
+      if (!/[Uu]nable to resolve|[Cc]ould not (resolve|transfer|find artifact)|offline/.test(said)) throw error;
+      skipBecause(this, `the Maven artifacts of the client cannot be had: ${said}`);
+    });
+    await maven("compile");
+    const classes = `${join(folder, "target/classes")}:${join(folder, "target/dependency")}/*`;
+    const options = { timeout: CALLS_TIMEOUT_MS };
+    const { stdout } = await run("java", ["-cp", classes, "Client", ...addresses()], options);
+    expect(JSON.parse(stdout)).to.deep.equal({ ...ANSWERED, health: "SERVING", refused: "INVALID_ARGUMENT" });
   });
 
   function addresses(): string[] {
