@@ -52,9 +52,10 @@ async function tried(argv: string[]): Promise<number> {
       onLogLine: (line) => process.stderr.write(`${line}\n`),
       onFinding: (finding) => process.stdout.write(`${redactor.text(lineOf(finding))}\n`),
     });
-    const failed = findings.filter(({ outcome }) => outcome === "FAILED").length;
+    const countOf = (wanted: Finding["outcome"]) => findings.filter(({ outcome }) => outcome === wanted).length;
+    const [failed, differing] = [countOf("FAILED"), countOf("differs")];
     process.stdout.write(
-      `${findings.length} steps, ${failed} failed${stop.signal.aborted ? "; the trial was stopped" : ""}\n`,
+      `${findings.length} steps, ${failed} failed${differing > 0 ? `, ${differing} differ` : ""}${stop.signal.aborted ? "; the trial was stopped" : ""}\n`,
     );
     return failed > 0 || stop.signal.aborted ? 1 : 0;
   } finally {
@@ -74,5 +75,7 @@ function loaded<Schema extends z.ZodType>(schema: Schema, file = ""): z.output<S
 
 function lineOf({ outcome, title, detail, durationMs }: Finding): string {
   const seconds = `${(durationMs / 1_000).toFixed(1)} s`;
-  return visible(`${outcome.padEnd(8)}  ${title}${detail === "" ? "" : `: ${detail}`} (${seconds})`);
+  // CPIs put whole outputs of programs into their errors.
+  const line = detail.replaceAll(/\s*\n\s*/g, " ");
+  return visible(`${outcome.padEnd(8)}  ${title}${line === "" ? "" : `: ${line}`} (${seconds})`);
 }

@@ -160,7 +160,7 @@ export class ExecutableCpi implements Cpi {
 
   async snapshotDisk(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<string> {
     const request = { method: "snapshot_disk", args: [diskCid, metadata], diskCid } as const;
-    return this.#call(request, call, (result) => resultOf.cid("snapshot_disk", result));
+    return this.#call(request, call, (result) => resultOf.snapshot(result));
   }
 
   async deleteSnapshot(snapshotCid: string, call: CpiCall): Promise<void> {

@@ -1,4 +1,4 @@
-import { InvalidCpiResponseError } from "@diskmesh/cpi";
+import { InvalidCpiResponseError, NotSupportedError } from "@diskmesh/cpi";
 import { expect } from "chai";
 import fc from "fast-check";
 import { parseAnswer, resultOf } from "./answers.js";
@@ -95,6 +95,12 @@ describe("a result", () => {
     });
     expect(resultOf.createVm(["vm-1"], "cid_and_networks").networks).to.equal(undefined);
     for (const result of ["vm-1", ["vm-1", {}]]) expect(resultOf.createVm(result, "either").vmCid).to.equal("vm-1");
+  });
+
+  it("of snapshot_disk without a CID says that the CPI takes no snapshots", () => {
+    expect(resultOf.snapshot("s-1")).to.equal("s-1");
+    for (const none of ["", null, undefined])
+      expect(() => resultOf.snapshot(none)).to.throw(NotSupportedError, "takes no snapshots");
   });
 
   it("of update_disk keeps the id, or contains a new id", () => {

@@ -1,4 +1,4 @@
-import { type CidKind, cidRule, InvalidCpiResponseError, isCid } from "@diskmesh/cpi";
+import { type CidKind, cidRule, InvalidCpiResponseError, isCid, NotSupportedError } from "@diskmesh/cpi";
 import { isJsonObject, type JsonObject, MAX_JSON_DEPTH, messageOf, parseJson } from "@diskmesh/domain";
 import type { CpiError } from "./cpi-errors.js";
 import type { CpiMethod } from "./methods.js";
@@ -107,6 +107,13 @@ export const resultOf = {
   cids(method: MethodOfCids, result: unknown): readonly string[] {
     if (!Array.isArray(result)) throw invalid(`the result of '${method}' is not a list`);
     return result.map((cid) => cidIn(method, cid));
+  },
+
+  /** Returns a snapshot's CID. CPIs that take no snapshots, as the warden CPI, answer an empty CID instead of an error. */
+  snapshot(result: unknown): string {
+    if (result === null || result === undefined || result === "")
+      throw new NotSupportedError("the CPI takes no snapshots: it answered no CID");
+    return cidIn("snapshot_disk", result);
   },
 
   /** Returns the disk's id after update_disk; null means unchanged. */

@@ -26,7 +26,7 @@ export interface Step {
   readonly title: string;
   /** True when a CPI may lack the step's methods. */
   readonly isOptional?: boolean;
-  /** Throws when the CPI breaks the contract. May return what a user wants to see of the answer. */
+  /** Throws when the CPI breaks the contract. May return a Differs, or what a user wants to see of the answer. */
   readonly run: (scene: Scene) => Promise<unknown>;
 }
 
@@ -43,14 +43,35 @@ export function requireThat(isTrue: boolean, why: string): void {
   if (!isTrue) throw new Error(why);
 }
 
-/** Throws unless the call fails with this reason; `type` is BOSH's name of the error. */
-export async function requireFailure(calling: Promise<unknown>, reason: string, type: string): Promise<void> {
+/** Result of a step whose CPI does otherwise than BOSH documents, as CPIs in use do, without harm to diskmesh. */
+export class Differs {
+  constructor(readonly how: string) {}
+}
+
+/**
+ * Throws unless the call fails with this reason, whose name in BOSH is `type`. Returns how the CPI differs when it
+ * does what `harmless` says instead.
+ */
+export async function requireFailure(
+  calling: Promise<unknown>,
+  reason: string,
+  type: string,
+  harmless: "succeeds" | "fails otherwise",
+): Promise<Differs | undefined> {
   const wanted = `it must fail with Bosh::Clouds::${type}`;
   try {
     await calling;
   } catch (error) {
-    if (error instanceof DomainError && error.reason === reason) return;
-    throw new Error(`${wanted}, and failed otherwise: ${messageOf(error)}`, { cause: error });
+    if (error instanceof DomainError && error.reason === reason) return undefined;
+    const text = `${wanted}, and failed otherwise: ${messageOf(error)}`;
+    if (harmless === "fails otherwise" && isRefusal(error)) return new Differs(text);
+    throw new Error(text, { cause: error });
   }
+  if (harmless === "succeeds") return new Differs(`${wanted}, and succeeded`);
   throw new Error(`${wanted}, and succeeded`);
+}
+
+/** Returns true for an error of the CPI after which it is known what the CPI has done. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof DomainError && error.outcome !== "unknown";
 }

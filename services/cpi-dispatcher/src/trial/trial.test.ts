@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { Cpi } from "@diskmesh/cpi";
 import { MemoryCpi } from "@diskmesh/cpi/testing";
-import { NotImplementedError, UnavailableError } from "@diskmesh/domain";
+import { InvalidStateError, NotImplementedError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { objectsFile } from "./objects.js";
 import { type Finding, tryCpi } from "./trial.js";
@@ -60,12 +60,12 @@ describe("a trial of a CPI", () => {
     [
       "that deletes unknown VMs",
       (cpi) => ({ deleteVm: (cid, call) => cpi.deleteVm(cid, call).catch(() => undefined) }),
-      ["FAILED delete_vm of an unknown VM", "FAILED delete_vm deletes"],
+      ["differs delete_vm of an unknown VM", "differs delete_vm deletes"],
     ],
     [
       "that deletes unknown disks",
       (cpi) => ({ deleteDisk: (cid, call) => cpi.deleteDisk(cid, call).catch(() => undefined) }),
-      ["FAILED delete_disk of an unknown disk", "FAILED delete_disk deletes"],
+      ["differs delete_disk of an unknown disk", "differs delete_disk deletes"],
     ],
     [
       "that answers no hint",
@@ -78,6 +78,25 @@ describe("a trial of a CPI", () => {
       ["FAILED attach_disk again"],
     ],
     [
+      "that attaches nothing twice",
+      (cpi) => {
+        let isFirst = true;
+        return {
+          attachDisk: async (...args) => {
+            if (!isFirst) throw new InvalidStateError("it is mounted already");
+            isFirst = false;
+            return cpi.attachDisk(...args);
+          },
+        };
+      },
+      ["differs attach_disk again", "differs attach_disk of an unknown disk"],
+    ],
+    [
+      "that detaches what is not attached",
+      (cpi) => ({ detachDisk: (...args) => cpi.detachDisk(...args).catch(() => undefined) }),
+      ["differs detach_disk"],
+    ],
+    [
       "that does not attach",
       () => ({ attachDisk: async () => "/dev/sdb" }),
       ["FAILED get_disks lists", "FAILED attach_disk of an unknown disk", "FAILED detach_disk"],
@@ -85,7 +104,7 @@ describe("a trial of a CPI", () => {
     [
       "that does not detach",
       () => ({ detachDisk: async () => undefined }),
-      ["FAILED detach_disk", "FAILED delete_disk deletes", "ok disk"],
+      ["differs detach_disk", "FAILED delete_disk deletes", "ok disk"],
     ],
     [
       "without what a CPI may lack",

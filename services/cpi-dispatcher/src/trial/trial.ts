@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import { type Cpi, type CpiCall, isDenial } from "@diskmesh/cpi";
 import { DomainError, messageOf } from "@diskmesh/domain";
 import type { TrialObjects } from "./objects.js";
-import { LeftOut, type Made, type Scene, type Step } from "./step.js";
+import { Differs, LeftOut, type Made, type Scene, type Step } from "./step.js";
 import { STEPS } from "./steps.js";
 
 export interface Finding {
   readonly title: string;
-  readonly outcome: "ok" | "lacks" | "left out" | "FAILED";
+  readonly outcome: "ok" | "differs" | "lacks" | "left out" | "FAILED";
   /** The CPI's answer, or why the step has not succeeded. */
   readonly detail: string;
   readonly durationMs: number;
@@ -62,7 +62,8 @@ async function tried({ title, isOptional = false, run }: Step, scene: Scene): Pr
     return { title, outcome, detail, durationMs: performance.now() - begunMs };
   };
   try {
-    return ended("ok", String((await run(scene)) ?? ""));
+    const shown = await run(scene);
+    return shown instanceof Differs ? ended("differs", shown.how) : ended("ok", String(shown ?? ""));
   } catch (error) {
     const why = messageOf(error);
     if (error instanceof LeftOut) return ended("left out", why);
