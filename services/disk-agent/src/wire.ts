@@ -234,6 +234,9 @@ function parseExportDevice(field: string, extent: Extent, ownHostId: HostId): Ex
     hostId,
     sizeBytes: parseSizeBytes(`${field}.size_bytes`, extent.sizeBytes),
     ...(extent.offsetBytes !== 0 && { offsetBytes: parseOffset(extent.offsetBytes) }),
+    ...(extent.skipBytes !== 0 && {
+      skipBytes: extent.offsetBytes - parseOffset(extent.offsetBytes - extent.skipBytes),
+    }),
     ...(extent.sessionNumber > 0 && { sessionNumber: extent.sessionNumber }),
     ...(hostId === ownHostId ? NO_REACH : parseReach(field, extent)),
   };

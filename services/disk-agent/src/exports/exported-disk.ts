@@ -1,23 +1,26 @@
 import type { ClearOptions } from "../devices/file-bytes.js";
+import { piecesFrom } from "../model/exports.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
 import type { NbdExport } from "../nbd/handshake.js";
 import type { DiskPart } from "./disk-part.js";
 import { IoLimiter } from "./io-limiter.js";
 import { LinearDisk } from "./linear-disk.js";
 import type { Mirrored, MirrorStatus } from "./mirror.js";
-import { MovablePart, type MovablePartOptions } from "./movable-part.js";
+import { MovablePart, type MovablePartOptions, type SizedPart } from "./movable-part.js";
+import { SharedRuns } from "./shared-runs.js";
 
 /** A disk as the NBD server reads and writes it: within its limits, both of which change while it is served. */
 export class ExportedDisk implements DiskPart {
   readonly #limiter: IoLimiter;
   readonly #options: Omit<MovablePartOptions, "diskId">;
   #spec: ExportSpec;
-  #parts: readonly { readonly part: MovablePart; readonly sizeBytes: number }[];
+  #parts: readonly SizedPart[];
   #disk: LinearDisk;
 
   constructor(spec: ExportSpec, options: Omit<MovablePartOptions, "diskId">) {
     this.#spec = spec;
-    this.#options = options;
+    const runs = new SharedRuns(options.open);
+    this.#options = { ...options, open: (device) => runs.open({ sessionNumber: spec.sessionNumber, ...device }) };
     this.#limiter = new IoLimiter(options.clock, spec.limits);
     this.#parts = spec.extents.map((extent) => this.#open(extent));
     this.#disk = new LinearDisk(this.#parts);
@@ -41,14 +44,13 @@ export class ExportedDisk implements DiskPart {
   change(spec: ExportSpec): void {
     this.#spec = spec;
     this.#limiter.set(spec.limits);
-    for (const [index, { part }] of this.#parts.entries()) {
-      const extent = spec.extents[index];
-      if (extent !== undefined) part.change(extent);
-    }
-    this.#parts = spec.extents.map((extent, index) => {
-      const known = this.#parts[index];
-      return known === undefined ? this.#open(extent) : { part: known.part, sizeBytes: extent.sizeBytes };
+    let next = 0;
+    const parts = this.#parts.flatMap(({ part, sizeBytes }) => {
+      const pieces = piecesFrom(spec.extents, next, sizeBytes);
+      next += pieces.length;
+      return part.changeInto(pieces);
     });
+    this.#parts = [...parts, ...spec.extents.slice(next).map((extent) => this.#open(extent))];
     this.#disk = new LinearDisk(this.#parts);
   }
 
@@ -89,7 +91,7 @@ export class ExportedDisk implements DiskPart {
     this.#disk.close();
   }
 
-  #open(extent: ExportExtent): { readonly part: MovablePart; readonly sizeBytes: number } {
+  #open(extent: ExportExtent): SizedPart {
     const part = new MovablePart(extent, { diskId: this.#spec.diskId, ...this.#options });
     return { part, sizeBytes: extent.sizeBytes };
   }

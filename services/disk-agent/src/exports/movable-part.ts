@@ -14,25 +14,47 @@ export interface MovablePartOptions {
   readonly log: Logger;
 }
 
+export interface SizedPart {
+  readonly part: MovablePart;
+  readonly sizeBytes: number;
+}
+
 /** Part of a disk that can move to another device while it is read and written. */
 export class MovablePart implements DiskPart {
   readonly #options: MovablePartOptions;
-  /** Changes of bytes without an answer. */
-  readonly #changes = new Set<Promise<void>>();
+  /** Changes of bytes without an answer, of the part from which this one was split, too. */
+  readonly #changes: Set<Promise<unknown>>;
   #extent: ExportExtent;
   /** Device of the extent. */
   #part: DiskPart;
   #mirror: Mirror | undefined;
 
-  constructor(extent: ExportExtent, options: MovablePartOptions) {
+  constructor(extent: ExportExtent, options: MovablePartOptions, changes: Iterable<Promise<unknown>> = []) {
     this.#options = options;
+    this.#changes = new Set(changes);
     this.#extent = extent;
     this.#part = options.open(extent);
     this.#mirror = this.#begin(extent);
   }
 
-  /** Follows a later revision of the extent: begins to mirror, or goes on with the device that counts. */
-  change(extent: ExportExtent): void {
+  /** Follows a later revision, in which the extent is one or more. Returns the part of each. */
+  changeInto(extents: readonly ExportExtent[]): readonly SizedPart[] {
+    const [first, ...others] = extents;
+    if (first === undefined) return [];
+    const { target: _, ...whole } = first;
+    this.#change(others.length === 0 ? first : whole);
+    if (others.length === 0) return [{ part: this, sizeBytes: first.sizeBytes }];
+    const parts = extents.map((extent) => {
+      const part = new MovablePart(extent, this.#options, this.#changes);
+      return { part, sizeBytes: extent.sizeBytes };
+    });
+    // Closed last, so that the run stays open: requests of this part without an answer go on.
+    this.#part.close();
+    return parts;
+  }
+
+  /** Begins to mirror, or goes on with the device that counts. */
+  #change(extent: ExportExtent): void {
     const former = this.#extent;
     this.#extent = extent;
     const isSource = isSame(former, extent);
@@ -95,7 +117,7 @@ export class MovablePart implements DiskPart {
   }
 
   #noted(change: Promise<void>): Promise<void> {
-    const noted = change.finally(() => this.#changes.delete(noted));
+    const noted: Promise<void> = change.finally(() => this.#changes.delete(noted));
     this.#changes.add(noted);
     return noted;
   }

@@ -107,6 +107,7 @@ for (const engine of ["node", "qemu"] as const)
       if (extent === undefined) throw new Error("the spec lacks an extent");
       return { ...extent, ...(sessionNumber !== undefined && { sessionNumber }) };
     };
+    const place = (id: string) => ({ deviceId: id as DeviceId });
     const order = (revision: number, extent: object, change: object = {}) =>
       scene.exports.serve({ ...specOf(DISK, SESSION, ["a"]), extents: [extent as never], revision, ...change });
     let rate = 0;
@@ -170,6 +171,38 @@ for (const engine of ["node", "qemu"] as const)
       await writer.more();
       await writer.stop();
       await holds(writer.bytes);
+    });
+
+    it("is split while it is used, moves part by part, and leaves its run with the last of them", async () => {
+      const half = DEVICE_BYTES / 2;
+      const whole = device("a");
+      const pieces = [
+        { ...whole, sizeBytes: half },
+        { ...whole, sizeBytes: half, offsetBytes: half, skipBytes: half },
+      ] as const;
+      const serveAs = (revision: number, extents: readonly object[]) =>
+        order(revision, whole, { extents: extents as never });
+      const on = (id: string, sessionNumber: number) => ({ ...device(id, sessionNumber), sizeBytes: half });
+      writer = new Writer(client, data).start();
+      await serveAs(1, pieces);
+      await writer.more();
+      await scene.open(DISK, 2, ["b"]);
+      await serveAs(2, [{ ...pieces[0], target: { ...on("b", 2), bytesPerSecond: 0 } }, pieces[1]]);
+      await until("equal", 2);
+      await serveAs(3, [on("b", 2), pieces[1]]);
+      await writer.more();
+      await scene.open(DISK, 3, ["c"]);
+      await serveAs(4, [on("b", 2), { ...pieces[1], target: { ...on("c", 3), bytesPerSecond: 0 } }]);
+      const second = { source: { ...place("a"), offsetBytes: half }, target: place("c") };
+      const asked = { diskId: DISK as DiskId, sessionNumber: SESSION, revision: 4 };
+      await eventually(() => expect(scene.exports.askMirror(asked, second, 0).answer.is).to.equal("equal"));
+      await serveAs(5, [on("b", 2), on("c", 3)]);
+      await release("a", 4);
+      await writer.more();
+      await writer.stop();
+      await holds(writer.bytes);
+      expect(scene.bytesOf("b").subarray(0, half).equals(writer.bytes.subarray(0, half))).to.equal(true);
+      expect(scene.bytesOf("a").every((byte) => byte === 0xee)).to.equal(true);
     });
 
     it("has overlapping writes in one order on both devices", async () => {

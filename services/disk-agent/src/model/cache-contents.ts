@@ -180,6 +180,7 @@ function decodeExportDevice(device: Record<string, unknown>): ExportDevice {
     hostId: parseHostId(asString("hostId", device.hostId)),
     sizeBytes: asCount("sizeBytes", device.sizeBytes),
     ...(device.offsetBytes !== undefined && { offsetBytes: asCount("offsetBytes", device.offsetBytes) }),
+    ...(device.skipBytes !== undefined && { skipBytes: asCount("skipBytes", device.skipBytes) }),
     ...(device.sessionNumber !== undefined && { sessionNumber: asCount("sessionNumber", device.sessionNumber) }),
     blockAddress: asString("blockAddress", device.blockAddress),
     sessionKey: asString("sessionKey", device.sessionKey),

@@ -76,10 +76,34 @@ describe("decideExport and decideUnexport", () => {
     const limits = { readIops: 5, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
     const [first] = spec(3).extents;
     const added = { ...spec(3).extents[0], deviceId: "e" as DeviceId, sessionNumber: 9 } as ExportExtent;
+    const target = { ...(first as ExportExtent), deviceId: "t" as DeviceId, bytesPerSecond: 0, sessionNumber: 9 };
+    const moving: ExportSpec = { ...spec(3), extents: [{ ...(first as ExportExtent), sizeBytes: 8_192, target }] };
+    const cut = (...args: readonly (number | "t")[]): ExportExtent[] => {
+      const { bytesPerSecond: _, ...other } = target;
+      const whole = args.includes("t") ? other : (first as ExportExtent);
+      let skipBytes = 0;
+      return args.flatMap((sizeBytes) => {
+        if (sizeBytes === "t") return [];
+        const piece = { ...whole, sizeBytes, ...(skipBytes > 0 && { offsetBytes: skipBytes, skipBytes }) };
+        skipBytes += sizeBytes;
+        return piece;
+      });
+    };
     const rows: readonly [string, Partial<ExportSpec>, string][] = [
       ["has other limits", { limits }, "change"],
       ["has a further extent", { extents: [first as ExportExtent, added] }, "change"],
       ["has the same properties", {}, "change"],
+      ["has its extent cut in two", { extents: cut(4_096, 4_096) }, "change"],
+      ["has its extent cut in two, and is longer", { extents: cut(4_096, 8_192) }, "change"],
+      ["has its extent cut in two, and a further one", { extents: [...cut(4_096, 4_096), added] }, "change"],
+      ["has its target cut in two", { extents: cut(4_096, 4_096, "t") }, "change"],
+      ["has half of its extent", { extents: cut(4_096) }, "refused"],
+      ["has the parts of its extent in another order", { extents: cut(4_096, 4_096).reverse() }, "refused"],
+      [
+        "has its extent and its target cut in two, and half of each",
+        { extents: [...cut(4_096), ...cut(4_096, 4_096, "t").slice(1)] },
+        "refused",
+      ],
       ["lacks an extent", { extents: [] }, "refused"],
       ["has a further extent in front", { extents: [added, first as ExportExtent] }, "refused"],
       ["has another block size", { blockSizeBytes: 512 }, "refused"],
@@ -88,7 +112,7 @@ describe("decideExport and decideUnexport", () => {
     ];
     for (const [what, change, effect] of rows)
       it(`${what} -> ${effect}`, () => {
-        const memory = serve(EMPTY, spec(3));
+        const memory = serve(EMPTY, what.includes("cut") || what.includes("half") ? moving : spec(3));
         const later: ExportSpec = { ...spec(3), ...change, revision: 1 };
         if (effect === "refused") return expect(() => decideExport(memory, later)).to.throw(OutdatedError);
         const decided = decideExport(memory, later);

@@ -1,5 +1,5 @@
 import { type DiskId, OutdatedError } from "@diskmesh/domain";
-import type { AgentMemory, ExportDevice, ExportMemory, ExportSpec } from "./memory.js";
+import type { AgentMemory, ExportDevice, ExportExtent, ExportMemory, ExportSpec } from "./memory.js";
 import { nameOfRun } from "./runs.js";
 
 /** Device and first byte of a part. */
@@ -15,8 +15,8 @@ export function placeOf({ deviceId, offsetBytes = 0 }: Place): string {
  * before, when this session was ended, or when this session was exported with other devices or keys. Other devices come
  * from a registry whose store was set back and which issues a session number again, other keys from the next leader.
  *
- * A higher revision of the session changes limits, lengthens the last extent, appends extents, and moves a part: the
- * extent gets a target, loses it, or is replaced by it. A lower one is a late duplicate.
+ * A higher revision of the session changes limits, lengthens the last extent, appends extents, splits an extent, and
+ * moves a part: the extent gets a target, loses it, or is replaced by it. A lower one is a late duplicate.
  */
 export function decideExport(
   memory: AgentMemory,
@@ -97,7 +97,7 @@ function withSpec(memory: AgentMemory, spec: ExportSpec): AgentMemory {
 function withReach(memory: AgentMemory, spec: ExportSpec, known: ExportSpec | undefined): ExportSpec["extents"] {
   const reached = <Device extends ExportDevice>(device: Device): Device => {
     if (device.sessionKey !== "" || device.hostId === memory.hostId) return device;
-    const { blockAddress = "", sessionKey = "" } = (known && deviceIn(known, device)) ?? {};
+    const { blockAddress = "", sessionKey = "" } = (known && deviceAt(known, linkOf(device))) ?? {};
     if (sessionKey === "")
       throw new OutdatedError(
         `disk ${spec.diskId} is not exported in session ${spec.sessionNumber}, and the order has no key of device ${device.deviceId}: use a new session number`,
@@ -136,41 +136,84 @@ export function withoutTargets(spec: ExportSpec): ExportSpec {
   return { ...spec, extents: spec.extents.map(({ target: _, ...extent }) => extent) };
 }
 
-function deviceIn(spec: ExportSpec, place: Place): ExportDevice | undefined {
-  return devicesOf(spec).find((each) => placeOf(each) === placeOf(place));
+function deviceAt(spec: ExportSpec, link: Place): ExportDevice | undefined {
+  return devicesOf(spec).find((each) => placeOf(linkOf(each)) === placeOf(link));
 }
 
-/** Returns a device of an export as it was ordered last; undefined when that export has ended. */
+/** Returns the place to which a connection to the device's host leads. */
+export function linkOf({ deviceId, offsetBytes = 0, skipBytes = 0 }: ExportDevice): Place {
+  return { deviceId, offsetBytes: offsetBytes - skipBytes };
+}
+
+/** Returns a device of an export that has this link, as it was ordered last; undefined when that export has ended. */
 export function exportDeviceOf(
   memory: AgentMemory,
-  { diskId, sessionNumber, ...place }: Pick<ExportSpec, "diskId" | "sessionNumber"> & Place,
+  { diskId, sessionNumber, ...link }: Pick<ExportSpec, "diskId" | "sessionNumber"> & Place,
 ): ExportDevice | undefined {
   const spec = memory.exports.get(diskId)?.spec;
-  return spec?.sessionNumber === sessionNumber ? deviceIn(spec, place) : undefined;
+  return spec?.sessionNumber === sessionNumber ? deviceAt(spec, link) : undefined;
+}
+
+/** Returns the extents, from that index, which have the bytes of an extent of that size, or are its longer successor. */
+export function piecesFrom(
+  extents: readonly ExportExtent[],
+  index: number,
+  sizeBytes: number,
+): readonly ExportExtent[] {
+  let end = index;
+  for (let found = 0; found < sizeBytes && end < extents.length; end++) found += extents[end]?.sizeBytes ?? 0;
+  return extents.slice(index, end);
 }
 
 /**
- * Returns whether a revision may follow: the same disk, with further extents at the end, and with parts that move. The
- * same revision has the same devices. Addresses and keys are not compared, because they do not decide which bytes the
- * disk has.
+ * Returns whether a revision may follow: the same disk, with further extents at the end, with extents that were split, and
+ * with parts that move. The same revision has the same devices. Addresses and keys are not compared, because they do not
+ * decide which bytes the disk has.
  */
 function isRevisionOf(former: ExportSpec, later: ExportSpec): boolean {
-  const isSameRevision = (former.revision ?? 0) === (later.revision ?? 0);
   return (
     former.blockSizeBytes === later.blockSizeBytes &&
     former.readOnly === later.readOnly &&
     former.exportKind === later.exportKind &&
-    (!isSameRevision || former.extents.length === later.extents.length) &&
-    former.extents.every((extent, index) => {
-      const other = later.extents[index];
-      if (other === undefined) return false;
-      const isLast = index === former.extents.length - 1;
-      const isGrown = isLast && !isSameRevision && extent.sizeBytes < other.sizeBytes;
-      if (extent.sizeBytes !== other.sizeBytes && !isGrown) return false;
-      if (isSameRevision) return isSameDevice(extent, other) && isSameDevice(extent.target, other.target);
-      return isSameDevice(extent, other) || isSameDevice(extent.target, other);
+    ((former.revision ?? 0) === (later.revision ?? 0) ? areSame(former, later) : areFollowedBy(former, later))
+  );
+}
+
+function areSame({ extents }: ExportSpec, { extents: others }: ExportSpec): boolean {
+  return (
+    extents.length === others.length &&
+    extents.every((extent, index) => {
+      const other = others[index];
+      return (
+        extent.sizeBytes === other?.sizeBytes &&
+        isSameDevice(extent, other) &&
+        isSameDevice(extent.target, other.target)
+      );
     })
   );
+}
+
+function areFollowedBy({ extents }: ExportSpec, { extents: later }: ExportSpec): boolean {
+  let next = 0;
+  return extents.every((extent, index) => {
+    const pieces = piecesFrom(later, next, extent.sizeBytes);
+    next += pieces.length;
+    const spareBytes = pieces.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) - extent.sizeBytes;
+    const isGrown = index === extents.length - 1 && spareBytes > 0;
+    if (spareBytes !== 0 && !isGrown) return false;
+    return isCutInto(extent, pieces) || isCutInto(extent.target, pieces);
+  });
+}
+
+/** Returns whether the pieces are the device's bytes, in order. */
+function isCutInto(device: ExportDevice | undefined, pieces: readonly ExportExtent[]): boolean {
+  if (device === undefined) return false;
+  let offsetBytes = device.offsetBytes ?? 0;
+  return pieces.every((piece) => {
+    const isNext = isSameDevice({ ...device, offsetBytes }, piece);
+    offsetBytes += piece.sizeBytes;
+    return isNext;
+  });
 }
 
 function isSameDevice(a: ExportDevice | undefined, b: ExportDevice | undefined): boolean {

@@ -83,13 +83,15 @@ export interface DeviceMemory {
   readonly hardwareErrorAtMs?: number | undefined;
 }
 
-/** A run of a device that is part of a disk that is served. */
+/** Bytes of a run of a device that are part of a disk that is served. */
 export interface ExportDevice {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly sizeBytes: number;
-  /** First byte of the run on the device; absent for 0. */
+  /** First byte on the device; absent for 0. */
   readonly offsetBytes?: number | undefined;
+  /** Bytes since the start of the run's first part, from which these were split; absent for 0. */
+  readonly skipBytes?: number | undefined;
   /** Session on the device; absent for the export's. */
   readonly sessionNumber?: number | undefined;
   /** Address of a device of another host; empty for one of this host. */

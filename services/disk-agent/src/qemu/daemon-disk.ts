@@ -75,8 +75,6 @@ export class DaemonDisk implements ServedDisk {
   #spec: ExportSpec;
   /** True when the daemon sends all bytes through the agent, as it does since a part of the disk has moved. */
   #isDetoured: boolean | undefined;
-  /** Number of devices of which the daemon's disk consists, on all hosts. */
-  #partCount: number;
   /** Way of the bytes through the agent; absent while it is not used, and until the registry's order after a restart. */
   #detour: Detour | undefined;
   readonly #left = new AbortController();
@@ -93,7 +91,6 @@ export class DaemonDisk implements ServedDisk {
     const { daemon, table } = options;
     void daemon.gone.then(() => table.retired.delete(daemon.pid));
     this.#noteDetoured(options.isDetoured);
-    this.#partCount = options.spec.extents.length;
     this.path = socketPathIn(options.folder, options.diskId);
     this.lost = this.#whenLost();
   }
@@ -108,7 +105,7 @@ export class DaemonDisk implements ServedDisk {
     const { daemon } = this.#options;
     await this.#learn();
     await daemon.execute("qom-set", { path: LIMITS_OBJECT, property: "limits", value: throttleLimits(limits) });
-    if (extents.length > this.#partCount || bytesOf(extents) > bytesOf(this.#spec.extents))
+    if (bytesOf(extents) > bytesOf(this.#spec.extents))
       throw new UnavailableError(
         `disk ${diskId} has its new size once it is unpublished and published again: a running storage daemon cannot append devices`,
         { about: { disk_id: diskId } },
@@ -145,8 +142,8 @@ export class DaemonDisk implements ServedDisk {
       table.changes.touch();
       return;
     }
-    this.#partCount = extents.length;
-    if (isDetoured && !isMoving(this.#spec)) await this.resume({ ...this.#spec, extents });
+    this.#spec = { ...this.#spec, extents };
+    if (isDetoured && !isMoving(this.#spec)) await this.resume(this.#spec);
     this.#noteDetoured(isDetoured);
   }
 

@@ -602,8 +602,13 @@ export interface Extent {
     | undefined;
   /** Maximum rate of copying to the target in bytes per second. Set in the target. 0: unlimited. */
   bytesPerSecond: number;
-  /** Start of the run on the device. */
+  /** Start of these bytes on the device. */
   offsetBytes: number;
+  /**
+   * Bytes between the start of the disk's first part on the run and these, which were split from that part. Parts of one
+   * run share a connection to the device's host, which leads to that start.
+   */
+  skipBytes: number;
 }
 
 /** The disk to serve. */
@@ -3239,6 +3244,7 @@ function createBaseExtent(): Extent {
     target: undefined,
     bytesPerSecond: 0,
     offsetBytes: 0,
+    skipBytes: 0,
   };
 }
 
@@ -3270,6 +3276,9 @@ export const Extent: MessageFns<Extent> = {
     }
     if (message.offsetBytes !== 0) {
       writer.uint32(80).int64(message.offsetBytes);
+    }
+    if (message.skipBytes !== 0) {
+      writer.uint32(88).int64(message.skipBytes);
     }
     return writer;
   },
@@ -3359,6 +3368,14 @@ export const Extent: MessageFns<Extent> = {
             message.offsetBytes = longToNumber(reader.int64());
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.skipBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3387,6 +3404,7 @@ export const Extent: MessageFns<Extent> = {
       : undefined;
     message.bytesPerSecond = object.bytesPerSecond ?? 0;
     message.offsetBytes = object.offsetBytes ?? 0;
+    message.skipBytes = object.skipBytes ?? 0;
     return message;
   },
 };
