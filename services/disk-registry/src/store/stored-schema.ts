@@ -136,6 +136,7 @@ const part = shapeOf<Part>()({
       shapeOf<Copy>()({
         deviceId: text,
         first: whole.optional(),
+        skipBytes: whole.optional(),
         state: z.enum(["COUNTS", "COPYING", "LEAVING"]),
         sessionNumber: whole.optional(),
       }),

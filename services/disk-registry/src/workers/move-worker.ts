@@ -102,17 +102,18 @@ export class MoveWorker {
   }
 
   async #choose(diskId: DiskId): Promise<WorkResult> {
-    const { tablet, liveness, clock, random } = this.context;
+    const { tablet, liveness, clock, random, limits } = this.context;
     const { whySuspected, mayYetBeHeard } = liveness;
-    const now = { draw: random(), whySuspected, mayYetBeHeard, nowMs: clock.nowMs() };
+    const { maxDevicesPerDisk: maxParts } = limits;
+    const now = { draw: random(), whySuspected, mayYetBeHeard, nowMs: clock.nowMs(), maxParts };
     const found = await tablet.transact((tx) => {
       const step = planMove(tx, diskId);
       if (step.kind !== "choose") return undefined;
       const chosen = chooseAnyTarget(tx, [step, ...step.others], now);
-      if ("space" in chosen) beginTarget(tx, chosen.moving, chosen.space);
+      if ("spaces" in chosen) beginTarget(tx, chosen.moving, chosen.spaces);
       return chosen;
     });
-    if (found === undefined || "space" in found) return { retryAfterMs: 0 };
+    if (found === undefined || "spaces" in found) return { retryAfterMs: 0 };
     this.#note(diskId, { waits: found.why, isShort: found.isShort });
     return { retryAfterMs: WAIT_INTERVAL_MS };
   }

@@ -22,9 +22,10 @@ export function lengthenLast(
   const run = runAt(device, disk.diskId, copy.first ?? 0);
   const { sliceBytes } = device;
   if (run?.count === undefined || sliceBytes === undefined) return disk;
-  const neededBytes = part.sizeBytes + missingBytes;
+  const { skipBytes = 0 } = copy;
+  const neededBytes = skipBytes + part.sizeBytes + missingBytes;
   const count = lengthenedCount(device, run, neededBytes);
-  const longer = { ...part, sizeBytes: partBytesUpTo(sliceBytes, count, neededBytes) };
+  const longer = { ...part, sizeBytes: partBytesUpTo(sliceBytes, count, neededBytes) - skipBytes };
   if (longer.sizeBytes <= part.sizeBytes) return disk;
   if (count !== run.count) tx.devices.put(withRun(device, { ...run, count }));
   const sizeBytes = disk.sizeBytes + longer.sizeBytes - part.sizeBytes;

@@ -3,10 +3,10 @@ import { named } from "../devices/action-result.js";
 import { allDevices, countingDevices } from "../store/layout.js";
 import { holds, holdsAnyDisk, isDirty } from "../store/runs.js";
 import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.js";
-import { type Space, spacesOf, spacesOnceErased } from "../store/slices.js";
+import { type Space, sizesOn, spacesOf, spacesOnceErased } from "../store/slices.js";
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
-import type { Moving } from "./moves.js";
+import { hasTarget, type Moving } from "./moves.js";
 import { whyNotPlaceable } from "./placement.js";
 import { chooseWhole, isWhole } from "./whole-target.js";
 
@@ -21,13 +21,15 @@ const EXPLAINED_HOSTS = 1_000;
 export interface TargetChoice extends Pick<AllocationLimits, "draw" | "mayYetBeHeard"> {
   readonly whySuspected: (hostId: HostId) => string | undefined;
   readonly nowMs: number;
+  /** Maximum parts of a disk. */
+  readonly maxParts: number;
 }
 
-export type ChosenTarget = { readonly space: Space } | { readonly why: string; readonly isShort: boolean };
+export type ChosenTarget = { readonly spaces: readonly Space[] } | { readonly why: string; readonly isShort: boolean };
 
 /**
- * Chooses a free device for a part: of the disk's pool and az, at least as large, with no larger blocks, and where the
- * disk spreads over racks in a rack without another part if there is one.
+ * Chooses free space for a part: of the disk's pool and az, with no larger blocks, and where the disk spreads over racks
+ * in a rack without another part if there is one. Prefers one run, then an empty device, then several runs of one host.
  */
 export function chooseTarget(tables: RegistryTables, moving: Moving, choice: TargetChoice): ChosenTarget {
   const copies = copiesByHost(tables);
@@ -46,22 +48,47 @@ export function chooseTarget(tables: RegistryTables, moving: Moving, choice: Tar
   for (const whySuspected of racks.size > 0 ? [apart, excluded] : [excluded]) {
     const [request, limits] = [requestOf(moving), { ...limitsOf(tables, moving, choice), whySuspected }];
     const allocation = allocate(tables, request, limits);
-    const [space] = "spaces" in allocation ? allocation.spaces : [];
-    const target = space ?? (isWhole(moving) ? chooseWhole(tables, request, limits) : undefined);
-    if (target !== undefined) return { space: target };
+    if ("spaces" in allocation) return allocation;
+    const whole = isWhole(moving) ? chooseWhole(tables, request, limits) : undefined;
+    if (whole !== undefined) return { spaces: [whole] };
+    const spaces = chooseSeveral(tables, moving, request, { ...limits, maxDevices: mostParts(tables, moving, choice) });
+    if (spaces !== undefined) return { spaces };
   }
   return { why: whyNowhere(tables, moving, excluded, choice.nowMs), isShort: true };
 }
+
+/** Returns the number of parts into which the part may be split. A holder that knows no slices knows no such parts. */
+function mostParts({ hosts }: RegistryTables, { disk }: Moving, { maxParts }: TargetChoice): number {
+  const { publication } = disk;
+  if (publication !== undefined && hosts.get(publication.hostId)?.slices === undefined) return 1;
+  return Math.max(1, maxParts - disk.parts.length + 1);
+}
+
+/** Returns free space of one host that has room for the part once it is split; undefined where no host has enough. */
+function chooseSeveral(
+  tables: RegistryTables,
+  { sizeBytes }: Moving,
+  request: DiskRequest,
+  limits: AllocationLimits,
+): readonly Space[] | undefined {
+  const allocation = allocate(tables, request, limits);
+  if ("shortage" in allocation) return undefined;
+  const { spaces } = allocation;
+  const isOnOneHost = spaces.every(({ hostId }) => hostId === spaces[0]?.hostId);
+  return isOnOneHost && totalOf(sizesOn(spaces, sizeBytes)) === sizeBytes ? spaces : undefined;
+}
+
+const totalOf = (sizes: readonly number[]): number => sizes.reduce((sum, sizeBytes) => sum + sizeBytes, 0);
 
 /** Chooses a target for the first of the parts that finds one; else says why the first part finds none. */
 export function chooseAnyTarget(
   tables: RegistryTables,
   parts: readonly [Moving, ...Moving[]],
   choice: TargetChoice,
-): { readonly moving: Moving; readonly space: Space } | Extract<ChosenTarget, { readonly why: string }> {
+): { readonly moving: Moving; readonly spaces: readonly Space[] } | Extract<ChosenTarget, { readonly why: string }> {
   const [first, ...others] = parts;
   const chosen = chooseTarget(tables, first, choice);
-  if ("space" in chosen) return { moving: first, space: chosen.space };
+  if ("spaces" in chosen) return { moving: first, ...chosen };
   const needsOf = ({ move, source, sizeBytes }: Moving) =>
     `${sizeBytes} ${move.toHostId} ${move.elsewhere} ${source.hostId}`;
   const tried = new Set([needsOf(first)]);
@@ -69,7 +96,7 @@ export function chooseAnyTarget(
     if (tried.has(needsOf(moving))) continue;
     tried.add(needsOf(moving));
     const other = chooseTarget(tables, moving, choice);
-    if ("space" in other) return { moving, space: other.space };
+    if ("spaces" in other) return { moving, ...other };
   }
   return chosen;
 }
@@ -100,20 +127,19 @@ function mayTake(device: Device | undefined, { disk, source }: Moving): boolean 
   return device !== undefined && device.deviceId !== source.deviceId && holds(device, disk.diskId);
 }
 
-/** Returns how many copies each host takes part in. */
+/** Returns how many copies each host takes part in. A disk copies one part at a time, also when others have targets. */
 function copiesByHost(tables: RegistryTables): {
   readonly byHost: ReadonlyMap<HostId, number>;
   readonly count: number;
 } {
   const byHost = new Map<HostId, number>();
   let count = 0;
-  for (const { parts } of tables.disks.by("byMove", "copying"))
-    for (const { copies } of parts) {
-      if (!copies.some(({ state }) => state === "COPYING")) continue;
-      count++;
-      const hosts = copies.flatMap(({ deviceId }) => tables.devices.get(deviceId)?.hostId ?? []);
-      for (const hostId of new Set(hosts)) byHost.set(hostId, (byHost.get(hostId) ?? 0) + 1);
-    }
+  for (const { parts } of tables.disks.by("byMove", "copying")) {
+    const copies = parts.find(hasTarget)?.copies ?? [];
+    count++;
+    const hosts = copies.flatMap(({ deviceId }) => tables.devices.get(deviceId)?.hostId ?? []);
+    for (const hostId of new Set(hosts)) byHost.set(hostId, (byHost.get(hostId) ?? 0) + 1);
+  }
   return { byHost, count };
 }
 

@@ -26,7 +26,7 @@ import { moveAway, stay } from "./removal-moves.js";
 
 const x = diskId("x");
 const [h1, h3] = [hostId("h1"), hostId("h3")];
-const choice = { draw: 0, nowMs: 9, whySuspected: () => undefined };
+const choice = { draw: 0, nowMs: 9, whySuspected: () => undefined, maxParts: 8 };
 
 /** Disk x lies on d1 of h1; d2 of h2 is free, and h3 has no devices. */
 function scene(hosts: Partial<Record<"h1" | "h2", Partial<Host>>> = {}, devices: readonly Device[] = []): TestFleet {
@@ -66,8 +66,8 @@ function toTry(fleet: TestFleet): Copying | Mirroring {
     if (step.kind === "copy" || step.kind === "mirror") return step;
     if (step.kind === "choose") {
       const chosen = chooseTarget(fleet.tables, step, choice);
-      if (!("space" in chosen)) throw new Error(chosen.why);
-      fleet.transact((tx) => beginTarget(tx, step, chosen.space));
+      if (!("spaces" in chosen)) throw new Error(chosen.why);
+      fleet.transact((tx) => beginTarget(tx, step, chosen.spaces));
     } else if (step.kind === "begin") fleet.transact((tx) => beginTry(tx, x));
     else if (step.kind === "give_up") fleet.transact((tx) => giveUpTarget(tx, x, step.index, step.why));
     else settle(fleet);
@@ -255,8 +255,8 @@ describe("moves", () => {
       const step = planMove(fleet.tables, diskId(id));
       if (step.kind !== "choose") return step.kind;
       const chosen = chooseTarget(fleet.tables, step, choice);
-      if ("space" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.space));
-      return "space" in chosen ? "chosen" : chosen.why;
+      if ("spaces" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.spaces));
+      return "spaces" in chosen ? "chosen" : chosen.why;
     });
     expect(found.slice(0, 2)).to.deep.equal(["chosen", "chosen"]);
     expect(found[2]).to.match(/its turn: host h1 already takes part in 2 copies/);
@@ -274,8 +274,8 @@ describe("moves", () => {
     if (step.kind !== "choose") throw new Error(step.kind);
     expect(chooseTarget(fleet.tables, step, choice)).to.have.property("why");
     const chosen = chooseAnyTarget(fleet.tables, [step, ...step.others], choice);
-    if (!("space" in chosen)) throw new Error(chosen.why);
-    fleet.transact((tx) => beginTarget(tx, chosen.moving, chosen.space));
+    if (!("spaces" in chosen)) throw new Error(chosen.why);
+    fleet.transact((tx) => beginTarget(tx, chosen.moving, chosen.spaces));
     expect(parts(fleet)).to.deep.equal(["d1 COUNTS", "d3 COUNTS", "d2 COPYING"]);
     expect(planMove(fleet.tables, x)).to.deep.include({ kind: "begin", index: 1 });
   });
@@ -453,7 +453,7 @@ describe("moves", () => {
     expect(() => fleet.transact((tx) => requestPublish(tx, x, h3))).to.throw(InvalidStateError, /moved or grown/);
     expect(diskHealth(fleet.tables, fleet.disk("x"))).to.deep.include({ health: "ERROR" });
     fleet.transact((tx) => moveAway(tx, [fleet.device("d1")], 1));
-    fleet.transact((tx) => beginTarget(tx, planMove(tx, x) as Moving, fleet.device("d2")));
+    fleet.transact((tx) => beginTarget(tx, planMove(tx, x) as Moving, [fleet.device("d2")]));
     expect(planMove(fleet.tables, x)).to.deep.include({ kind: "wait" });
     fleet.transact((tx) => decideUnknown(tx, [forgotten.deviceId], "registry"));
     expect(planMove(fleet.tables, x)).to.deep.include({ kind: "begin" });
@@ -468,7 +468,7 @@ function advance(fleet: TestFleet, seen: (Copying | Mirroring)[]): void {
   if (step.kind === "begin") fleet.transact((tx) => beginTry(tx, x));
   if (step.kind !== "choose") return;
   const chosen = chooseTarget(fleet.tables, step, choice);
-  if ("space" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.space));
+  if ("spaces" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.spaces));
 }
 
 function requestAnything(fleet: TestFleet, random: () => number): void {

@@ -1,9 +1,19 @@
-import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { DiskId } from "@diskmesh/domain";
 import { nextSessionNumber } from "../devices/counters.js";
 import { whyNotTold } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
-import type { Copy, Move, MoveReason, Part } from "../store/disk-parts.js";
-import { copyAt, countingCopy, freeCopy, offsetOf, partSizeBytes, takeSpace } from "../store/layout.js";
+import type { Copy, Move, Part } from "../store/disk-parts.js";
+import {
+  copyAt,
+  countingCopy,
+  freeCopy,
+  leftBy,
+  offsetOf,
+  partSizeBytes,
+  takeSpace,
+  withPart,
+  withSplit,
+} from "../store/layout.js";
 import { holds } from "../store/runs.js";
 import {
   type Device,
@@ -15,58 +25,12 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
-import type { Space } from "../store/slices.js";
+import { type Space, sizesOn } from "../store/slices.js";
 import { withNextRevision } from "./export-changes.js";
 
 /** Failed tries after which another target is chosen. */
 const TRIES_OF_TARGET = 3;
 const MAX_ERROR_LENGTH = 2_048;
-
-export interface MoveRequest {
-  readonly reason: MoveReason;
-  readonly nowMs: number;
-  readonly toHostId?: HostId | undefined;
-  readonly elsewhere?: true | undefined;
-}
-
-/** Stores that the parts on these devices are to move. A move that exists goes on, unless an operator wants another. */
-export function requestMoves(
-  tx: RegistryTransaction,
-  before: Disk,
-  { nowMs, ...wish }: MoveRequest,
-  isMeant: (deviceId: DeviceId) => boolean,
-): Disk {
-  let disk = before;
-  for (const [index, { move, copies }] of before.parts.entries()) {
-    const isWished = copies.some(({ deviceId, state }) => state === "COUNTS" && isMeant(deviceId));
-    if (!isWished || (move !== undefined && (wish.reason !== "OPERATOR" || isSameWish(move, wish)))) continue;
-    const kept = move === undefined ? disk : withoutTarget(tx, disk, index);
-    const wanted: Move = { ...wish, requestedAtMs: nowMs, attempts: 0, lastError: "" };
-    disk = withPart(kept, index, (part) => ({ ...part, move: wanted }));
-  }
-  if (disk !== before) tx.disks.put(disk);
-  return disk;
-}
-
-function isSameWish(move: Move, { reason, toHostId, elsewhere }: Omit<MoveRequest, "nowMs">): boolean {
-  return move.reason === reason && move.toHostId === toHostId && move.elsewhere === elsewhere;
-}
-
-/** Ends the moves that are meant and not cut over; their targets are freed. */
-export function cancelMoves(tx: RegistryTransaction, before: Disk, isMeant: (part: Part) => boolean): Disk {
-  let disk = before;
-  for (const [index, part] of before.parts.entries()) {
-    if (part.move === undefined || !isMeant(part)) continue;
-    disk = withPart(withoutTarget(tx, disk, index), index, withoutMove);
-  }
-  if (disk !== before) tx.disks.put(disk);
-  return disk;
-}
-
-/** Returns the part without its move. A move for the health of its device does not begin again by itself. */
-function withoutMove({ move, ...part }: Part): Part {
-  return move?.reason === "HEALTH" ? { ...part, staysOn: countingCopy(part).deviceId } : part;
-}
 
 /** A part that moves, with the devices and hosts that are needed now. */
 export interface Moving {
@@ -144,7 +108,7 @@ export function planMove(tables: RegistryTables, diskId: DiskId): MoveStep {
   return { kind: "mirror", ...order, publication, holder };
 }
 
-const hasTarget = ({ copies }: Part): boolean => copies.some(({ state }) => state === "COPYING");
+export const hasTarget = ({ copies }: Part): boolean => copies.some(({ state }) => state === "COPYING");
 
 /** Returns the index of the part with a target, or else of the first that is to move; -1 for none. */
 function begunOrFirst({ parts }: Disk): number {
@@ -230,11 +194,23 @@ function whyBusy(publication: Publication): string | undefined {
   return isChangePending(publication) ? `host ${hostId} has not taken up the last change of the disk` : undefined;
 }
 
-/** Makes the space the target of the part's move. Its contents do not count. */
-export function beginTarget(tx: RegistryTransaction, { disk, index }: Moving, target: Space): void {
-  takeSpace(tx, target, disk.diskId);
-  const copy = copyAt(target, "COPYING");
-  tx.disks.put(withPart(disk, index, (part) => ({ ...part, copies: [...part.copies, copy] })));
+/**
+ * Makes the spaces targets of the part's move, each of a part of its own when there are several. Their contents do not
+ * count. All are taken at once, because a run is free only when all its parts have left it, so that two moves that each
+ * lack a target would wait for each other.
+ */
+export function beginTarget(
+  tx: RegistryTransaction,
+  { disk, index, sizeBytes }: Moving,
+  targets: readonly Space[],
+): void {
+  let begun = targets.length === 1 ? disk : withNextRevision(withSplit(disk, index, sizesOn(targets, sizeBytes)));
+  for (const [at, target] of targets.entries()) {
+    takeSpace(tx, target, disk.diskId);
+    const copy = copyAt(target, "COPYING");
+    begun = withPart(begun, index + at, (part) => ({ ...part, copies: [...part.copies, copy] }));
+  }
+  tx.disks.put(begun);
 }
 
 /**
@@ -262,12 +238,13 @@ export function completeCopy(tx: RegistryTransaction, seen: Copying): boolean {
   const disk = tx.disks.get(seen.disk.diskId);
   if (disk === undefined || !isSameTry(disk, seen)) return false;
   if (disk.publication !== undefined || disk.lastSessionNumber !== seen.sessionNumber) return false;
+  const left: Copy[] = [];
   const moved = withPart(disk, seen.index, (part) => {
-    freeCopy(tx, disk, countingCopy(part));
+    left.push(countingCopy(part));
     const { sessionNumber: _, ...target } = copyingCopy(part);
     return movedTo([{ ...target, state: "COUNTS" }], part, seen);
   });
-  tx.disks.put(moved);
+  tx.disks.put(leftBy(tx, disk, left, moved));
   return true;
 }
 
@@ -369,7 +346,7 @@ function failMove(
 }
 
 /** Returns the disk without the part's target, which is freed. A host that writes to the target gets a new revision. */
-function withoutTarget(tx: RegistryTransaction, disk: Disk, index: number): Disk {
+export function withoutTarget(tx: RegistryTransaction, disk: Disk, index: number): Disk {
   const target = disk.parts[index]?.copies.find(({ state }) => state === "COPYING");
   if (target === undefined) return disk;
   freeCopy(tx, disk, target);
@@ -388,8 +365,4 @@ function withoutSession(disk: Disk, index: number): Disk {
     ),
   }));
   return withNextRevision(ended);
-}
-
-function withPart(disk: Disk, index: number, change: (part: Part) => Part): Disk {
-  return { ...disk, parts: disk.parts.map((part, at) => (at === index ? change(part) : part)) };
 }

@@ -2,7 +2,7 @@ import type { DeviceId, DiskId } from "@diskmesh/domain";
 import { countingCopy } from "../store/layout.js";
 import { disksOn } from "../store/runs.js";
 import type { Device, Disk, RegistryTransaction } from "../store/schema.js";
-import { cancelMoves, requestMoves } from "./moves.js";
+import { cancelMoves, requestMoves } from "./move-disk.js";
 
 /** Has the disks leave devices that are to be removed. */
 export function moveAway(tx: RegistryTransaction, devices: readonly Device[], nowMs: number): void {

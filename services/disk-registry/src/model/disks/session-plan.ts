@@ -52,6 +52,8 @@ export interface PlannedExtent {
   readonly hostId: HostId;
   /** Start of these bytes on the device. */
   readonly offsetBytes: number;
+  /** Bytes since the start of the run's first part, from which these were split; absent for 0. */
+  readonly skipBytes?: number | undefined;
   readonly sizeBytes: number;
   /** Session of these bytes; absent for the publication's. */
   readonly sessionNumber?: number | undefined;
@@ -154,9 +156,15 @@ function extentsOf(tables: RegistryTables, disk: Disk): readonly PlannedExtent[]
   return disk.parts.map((part): PlannedExtent => {
     const sizeBytes = partSizeBytes(tables, part);
     const extentOn = (copy: Copy) => {
-      const { deviceId, sessionNumber } = copy;
-      const offsetBytes = offsetOf(tables, disk, copy);
-      return { deviceId, hostId: hostOf(deviceId), offsetBytes, sizeBytes, ...(sessionNumber && { sessionNumber }) };
+      const { deviceId, sessionNumber, skipBytes } = copy;
+      return {
+        deviceId,
+        hostId: hostOf(deviceId),
+        offsetBytes: offsetOf(tables, disk, copy),
+        ...(skipBytes && { skipBytes }),
+        sizeBytes,
+        ...(sessionNumber && { sessionNumber }),
+      };
     };
     const target = part.copies.find(({ state, sessionNumber }) => state === "COPYING" && sessionNumber !== undefined);
     return { ...extentOn(countingCopy(part)), ...(target && { target: extentOn(target) }) };

@@ -18,12 +18,12 @@ import { distrusted } from "../devices/reported-devices.js";
 import { decideUnknown } from "../hosts/decide-unknown.js";
 import { registerAgent } from "../hosts/registration.js";
 import { runAt } from "../store/runs.js";
-import type { Device } from "../store/schema.js";
+import type { Device, Disk } from "../store/schema.js";
 import { MAX_RUNS_OF_DEVICE, partBytesIn, sliceCount } from "../store/slices.js";
 import { type Allocation, allocate } from "./allocation.js";
 import { createDisk, deleteDisk, resizeDisk } from "./disks.js";
 import { completeChange, groupsOfOwnSessions } from "./export-changes.js";
-import { migrateDisk } from "./move-disk.js";
+import { cancelDiskMoves, migrateDisk } from "./move-disk.js";
 import { chooseTarget } from "./move-target.js";
 import { beginTarget, beginTry, completeCopy, cutOver, type Mirroring, planMove } from "./moves.js";
 import { requestPublish } from "./publications.js";
@@ -152,9 +152,9 @@ describe("disks on a device with slices", () => {
   function toTry(fleet: TestFleet) {
     const step = planMove(fleet.tables, diskId("a"));
     if (step.kind !== "choose") throw new Error(step.kind);
-    const target = chooseTarget(fleet.tables, step, { draw: 0, nowMs: 9, whySuspected: () => undefined });
-    if (!("space" in target)) throw new Error(target.why);
-    fleet.transact((tx) => beginTarget(tx, step, target.space));
+    const target = chooseTarget(fleet.tables, step, { draw: 0, nowMs: 9, whySuspected: () => undefined, maxParts: 8 });
+    if (!("spaces" in target)) throw new Error(target.why);
+    fleet.transact((tx) => beginTarget(tx, step, target.spaces));
     fleet.transact((tx) => beginTry(tx, diskId("a")));
     const seen = planMove(fleet.tables, diskId("a"));
     if (seen.kind !== "copy" && seen.kind !== "mirror") throw new Error(seen.kind);
@@ -229,6 +229,140 @@ describe("disks on a device with slices", () => {
     expect(shown(fleet, "d1"), "the host may use it still").to.equal("a 0+3, b 3+2, a 5+2");
     confirm();
     expect(shown(fleet, "d1")).to.equal("dirty 0+3, b 3+2, a 5+2");
+  });
+
+  describe("without one run for a part that moves", () => {
+    const a = diskId("a");
+    /** Bytes of a part on three slices. */
+    const PIECE = 3_008 * KIB;
+
+    /** Disk a is on six slices of d1. Host h2 has two free runs of three slices each on d2, and two free slices on d3. */
+    function withFragments(publication?: Disk["publication"]) {
+      const elsewhere = { hostId: hostId("h2") };
+      const fleet = new TestFleet({
+        hosts: [aHost("h1", { slices: true }), aHost("h2", { state: "WARNING" }), aHost("h3")],
+        devices: [drive("d1", 16), drive("d2", 7, elsewhere), drive("d3", 2, elsewhere)],
+      });
+      const disk = create(fleet, "a", 2 * PIECE);
+      const used = [{ first: 3, count: 1, diskId: "" as const }];
+      fleet.transact((tx) => {
+        tx.hosts.put(aHost("h2"));
+        tx.devices.put({ ...fleet.device("d2"), runs: used });
+        tx.disks.put({ ...disk, ...(publication && { publication, lastSessionNumber: publication.sessionNumber }) });
+        migrateDisk(tx, a, "", 9);
+      });
+      return fleet;
+    }
+    const publishedTo = (id: string) =>
+      ({
+        hostId: hostId(id),
+        state: "PUBLISHED",
+        sessionNumber: 190,
+        exportPath: "/x",
+        attempts: 0,
+        lastError: "",
+      }) as const;
+    const layout = (fleet: TestFleet) =>
+      fleet.disk("a").parts.map(({ sizeBytes = 0, copies }) => {
+        const places = copies.map((c) => `${c.deviceId}/${c.first}+${(c.skipBytes ?? 0) / KIB} ${c.state}`);
+        return `${sizeBytes / KIB} KiB ${places.join(", ")}`;
+      });
+    const choose = (fleet: TestFleet) => {
+      const step = planMove(fleet.tables, a);
+      if (step.kind !== "choose") throw new Error(step.kind);
+      const chosen = chooseTarget(fleet.tables, step, {
+        draw: 0,
+        nowMs: 9,
+        whySuspected: () => undefined,
+        maxParts: 8,
+      });
+      if ("spaces" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.spaces));
+      return chosen;
+    };
+    const begun = (fleet: TestFleet) => {
+      fleet.transact((tx) => beginTry(tx, a));
+      const seen = planMove(fleet.tables, a);
+      if (seen.kind !== "copy" && seen.kind !== "mirror") throw new Error(seen.kind);
+      return seen;
+    };
+
+    it("splits it for several runs of one host, and frees its own run with the last of them", () => {
+      const fleet = withFragments();
+      choose(fleet);
+      expect(layout(fleet)).to.deep.equal([
+        "3008 KiB d1/0+0 COUNTS, d2/0+0 COPYING",
+        "3008 KiB d1/0+3008 COUNTS, d2/4+0 COPYING",
+      ]);
+      expect(shown(fleet, "d2"), "both at once").to.equal("a 0+3, dirty 3+1, a 4+3");
+      const first = begun(fleet);
+      expect(first).to.include({ sizeBytes: PIECE, sourceOffsetBytes: 128 * KIB, targetOffsetBytes: 128 * KIB });
+      expect(fleet.transact((tx) => completeCopy(tx, first))).to.equal(true);
+      expect(shown(fleet, "d1"), "the other part is there").to.equal("a 0+6");
+      const second = begun(fleet);
+      const places = { sourceOffsetBytes: 128 * KIB + PIECE, targetOffsetBytes: 4 * MIB + 128 * KIB };
+      expect(second).to.include({ sizeBytes: PIECE, ...places });
+      expect(fleet.transact((tx) => completeCopy(tx, second))).to.equal(true);
+      expect(shown(fleet, "d1")).to.equal("dirty 0+6");
+      expect(layout(fleet)).to.deep.equal(["3008 KiB d2/0+0 COUNTS", "3008 KiB d2/4+0 COUNTS"]);
+      expect(fleet.disk("a").sizeBytes).to.equal(2 * PIECE);
+      expect(planMove(fleet.tables, a).kind).to.equal("none");
+    });
+
+    it("tells the holder of the new parts before the first of them moves", () => {
+      const fleet = withFragments(publishedTo("h1"));
+      const confirm = () => {
+        const { publication } = fleet.disk("a");
+        if (publication !== undefined) fleet.transact((tx) => completeChange(tx, a, publication));
+      };
+      const extents = () =>
+        planSession(fleet.tables, a)?.extents.map(({ offsetBytes, skipBytes = 0, target }) => {
+          const link = skipBytes === 0 ? "" : ` skips ${skipBytes / KIB}`;
+          return `${offsetBytes / KIB}${link}${target === undefined ? "" : ` -> ${target.offsetBytes / KIB}`}`;
+        });
+      choose(fleet);
+      expect(planMove(fleet.tables, a).kind).to.equal("wait");
+      expect(extents()).to.deep.equal(["128", "3136 skips 3008"]);
+      confirm();
+      expect(fleet.transact((tx) => beginTry(tx, a))).to.equal(true);
+      expect(extents()).to.deep.equal(["128 -> 128", "3136 skips 3008"]);
+      for (const left of ["a 0+6", "dirty 0+6"]) {
+        confirm();
+        const seen = begun(fleet);
+        expect(fleet.transact((tx) => cutOver(tx, seen as Mirroring))).to.equal(true);
+        expect(shown(fleet, "d1")).to.equal("a 0+6");
+        confirm();
+        expect(shown(fleet, "d1")).to.equal(left);
+        fleet.transact((tx) => beginTry(tx, a));
+      }
+      expect(planSession(fleet.tables, a)).to.equal(undefined);
+    });
+
+    it("waits while its holder's agent knows no slices, and goes on when it does", () => {
+      const fleet = withFragments(publishedTo("h3"));
+      expect(choose(fleet)).to.have.property("why").that.contains("no free device of 5.9 MiB");
+      fleet.transact((tx) => tx.hosts.put(aHost("h3", { slices: true })));
+      expect(choose(fleet)).to.have.property("spaces").with.length(2);
+    });
+
+    it("waits when only several hosts together have room", () => {
+      const fleet = withFragments();
+      fleet.transact((tx) => tx.devices.put({ ...fleet.device("d2"), runs: [{ first: 3, count: 4, diskId: "" }] }));
+      fleet.transact((tx) => tx.devices.put(drive("d4", 3, { hostId: hostId("h3") })));
+      expect(choose(fleet)).to.have.property("why");
+    });
+
+    it("grows behind the part that is left on its run when the move is cancelled", () => {
+      const fleet = withFragments();
+      choose(fleet);
+      const seen = begun(fleet);
+      fleet.transact((tx) => completeCopy(tx, seen));
+      fleet.transact((tx) => cancelDiskMoves(tx, a));
+      const { parts } = grow(fleet, "a", 2 * PIECE + MIB);
+      expect(parts.map(({ sizeBytes }) => sizeBytes)).to.deep.equal([PIECE, PIECE + MIB]);
+      expect([shown(fleet, "d1"), shown(fleet, "d2")]).to.deep.equal(["a 0+7", "a 0+3, dirty 3+1, dirty 4+3"]);
+      expect(fleet.transact((tx) => deleteDisk(tx, a))).to.deep.equal(["d2", "d1"]);
+      expect(shown(fleet, "d1")).to.equal("dirty 0+7");
+    });
   });
 
   const range = (first: number, count: number, sessionNumber: number, disk: string) => {

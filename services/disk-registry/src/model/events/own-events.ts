@@ -1,6 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Counter } from "../store/counter.js";
 import type { Copy, Part } from "../store/disk-parts.js";
+import { countingCopy } from "../store/layout.js";
 import type { OtherFleet } from "../store/other-fleet.js";
 import type { RegistryEvent } from "../store/registry-event.js";
 import { eraseSessionOf, isDirty } from "../store/runs.js";
@@ -129,7 +130,8 @@ function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent
 
 function ofDisk(before: Disk | undefined, disk: Disk): readonly OwnEvent[] {
   const { diskId, fence } = disk;
-  const moves = before === undefined ? [] : disk.parts.flatMap((part, at) => ofPart(diskId, before.parts[at], part));
+  const moves =
+    before === undefined ? [] : disk.parts.flatMap((part) => ofPart(diskId, formerPart(part, before, disk), part));
   const events = [...moves, ...ofProblem(before, disk)];
   if (fence === undefined || fence.atMs === before?.fence?.atMs) return events;
   return [...events, own("DiskFenced", { diskIds: [diskId], hostIds: [fence.hostId] }, fence.reason, fence.by)];
@@ -143,6 +145,14 @@ function ofProblem(before: Disk | undefined, { diskId, publication }: Disk): rea
   if ((former.problem === undefined) === (problem === undefined)) return [];
   const things = { diskIds: [diskId], hostIds: [publication.hostId] };
   return [problem === undefined ? own("DiskUsable", things, "") : own("DiskUnusable", things, problem.message)];
+}
+
+/** Returns the part as it was; undefined for an added part. A part that was split was at the place of the parts it became. */
+function formerPart(part: Part, before: Disk, disk: Disk): Part | undefined {
+  if (before.parts.length === disk.parts.length) return before.parts[disk.parts.indexOf(part)];
+  const { deviceId, first } = countingCopy(part);
+  const isThere = (copy: Copy): boolean => copy.deviceId === deviceId && copy.first === first;
+  return before.parts.find((each) => each === part) ?? before.parts.find((each) => isThere(countingCopy(each)));
 }
 
 function ofPart(diskId: DiskId, before: Part | undefined, part: Part): readonly OwnEvent[] {

@@ -13,6 +13,11 @@ export interface Copy {
   readonly deviceId: DeviceId;
   /** First slice of the run. Absent: the run covers all bytes of the device. */
   readonly first?: number | undefined;
+  /**
+   * Bytes of the run before this part's: they are, or were, an earlier part of the disk, from which this one was split.
+   * Absent: 0.
+   */
+  readonly skipBytes?: number | undefined;
   readonly state: CopyState;
   /** Session that the device grants to the disk's host, when it is not the publication's. */
   readonly sessionNumber?: number | undefined;

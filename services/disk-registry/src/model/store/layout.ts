@@ -46,10 +46,14 @@ export function copyOn({ parts }: Pick<Disk, "parts">, deviceId: DeviceId): Copy
   return there.find(({ state }) => state === "COUNTS") ?? there[0];
 }
 
-/** Returns the copy of the disk that has the run at that slice of the device; undefined for none. */
+/**
+ * Returns a copy of the disk that has bytes of the run at that slice of the device; undefined for none. All copies on one
+ * run have one session, as long as they are not LEAVING.
+ */
 export function copyAtSlice({ parts }: Pick<Disk, "parts">, deviceId: DeviceId, first: number): Copy | undefined {
   const copies = parts.flatMap((part) => part.copies);
-  return copies.find((copy) => copy.deviceId === deviceId && (copy.first ?? 0) === first);
+  const there = copies.filter((copy) => copy.deviceId === deviceId && (copy.first ?? 0) === first);
+  return there.find(({ state }) => state !== "LEAVING") ?? there[0];
 }
 
 /** Returns the size of a part: 0 when it is not recorded, and the device that has the bytes was purged. */
@@ -58,10 +62,14 @@ export function partSizeBytes(tables: RegistryTables, part: Part): number {
 }
 
 /** Returns where the copy's bytes of the disk begin on its device; 0 for a device that was purged. */
-export function offsetOf(tables: RegistryTables, { diskId }: Disk, { deviceId, first = 0 }: Copy): number {
+export function offsetOf(
+  tables: RegistryTables,
+  { diskId }: Disk,
+  { deviceId, first = 0, skipBytes = 0 }: Copy,
+): number {
   const device = tables.devices.get(deviceId);
   const run = device && runAt(device, diskId, first);
-  return device === undefined || run === undefined ? 0 : partOffsetBytes(device, run);
+  return device === undefined || run === undefined ? 0 : partOffsetBytes(device, run) + skipBytes;
 }
 
 /** Returns the last session of the copy's run; 0 when none was issued. */
@@ -89,12 +97,43 @@ export function freeCopy(tx: RegistryTransaction, disk: Disk, copy: Copy): boole
   return true;
 }
 
+/** Takes the disk off the runs of the copies on which it has none left. Returns the disk that is left. */
+export function leftBy(tx: RegistryTransaction, before: Disk, copies: readonly Copy[], disk: Disk): Disk {
+  for (const copy of copies)
+    if (copyAtSlice(disk, copy.deviceId, copy.first ?? 0) === undefined) freeCopy(tx, before, copy);
+  return disk;
+}
+
 /** Frees the former sources of moves. Returns the disk without them. */
 export function withoutLeaving(tx: RegistryTransaction, disk: Disk): Disk {
   const isLeaving = ({ state }: Copy): boolean => state === "LEAVING";
-  if (!disk.parts.some(({ copies }) => copies.some(isLeaving))) return disk;
-  for (const copy of disk.parts.flatMap(({ copies }) => copies.filter(isLeaving))) freeCopy(tx, disk, copy);
-  return { ...disk, parts: disk.parts.map((part) => ({ ...part, copies: part.copies.filter((c) => !isLeaving(c)) })) };
+  const leaving = disk.parts.flatMap(({ copies }) => copies.filter(isLeaving));
+  if (leaving.length === 0) return disk;
+  const parts = disk.parts.map((part) => ({ ...part, copies: part.copies.filter((copy) => !isLeaving(copy)) }));
+  return leftBy(tx, disk, leaving, { ...disk, parts });
+}
+
+/** Returns the disk with the part replaced by the result of `change`. */
+export function withPart(disk: Disk, index: number, change: (part: Part) => Part): Disk {
+  return { ...disk, parts: disk.parts.map((part, at) => (at === index ? change(part) : part)) };
+}
+
+/** Returns the disk with the part cut into parts of these sizes, which stay on the runs of its copies. */
+export function withSplit(disk: Disk, index: number, sizes: readonly number[]): Disk {
+  const parts = disk.parts.flatMap((part, at) => {
+    if (at !== index) return part;
+    let startBytes = 0;
+    return sizes.map((sizeBytes): Part => {
+      const copies = part.copies.map((copy) => skipping(copy, startBytes));
+      startBytes += sizeBytes;
+      return { ...part, sizeBytes, copies };
+    });
+  });
+  return { ...disk, parts };
+}
+
+function skipping(copy: Copy, startBytes: number): Copy {
+  return startBytes === 0 ? copy : { ...copy, skipBytes: (copy.skipBytes ?? 0) + startBytes };
 }
 
 /**

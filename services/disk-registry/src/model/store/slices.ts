@@ -176,6 +176,16 @@ export function partBytesUpTo(sliceBytes: number, count: number, partBytes: numb
   return Math.min(partBytesIn(sliceBytes, count), Math.ceil(partBytes / PART_UNIT_BYTES) * PART_UNIT_BYTES);
 }
 
+/** Returns the sizes of the parts, one for each space, into which a part of that size is cut. */
+export function sizesOn(spaces: readonly Space[], partBytes: number): readonly number[] {
+  let restBytes = partBytes;
+  return spaces.map(({ sizeBytes }) => {
+    const taken = Math.min(restBytes, Math.floor(sizeBytes / PART_UNIT_BYTES) * PART_UNIT_BYTES);
+    restBytes -= taken;
+    return taken;
+  });
+}
+
 /** Returns as much of the space as a part of that size takes, and all of it when the part is larger. */
 export function fitted(space: Space, partBytes: number): Space {
   const { slices } = space;
