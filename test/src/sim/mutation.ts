@@ -36,6 +36,7 @@ export interface Modules {
   "disk-registry/model/hosts/remove-action": typeof import("../../../services/disk-registry/src/model/hosts/remove-action.js");
   "disk-registry/model/devices/reported-devices": typeof import("../../../services/disk-registry/src/model/devices/reported-devices.js");
   "disk-registry/model/devices/same-bytes": typeof import("../../../services/disk-registry/src/model/devices/same-bytes.js");
+  "disk-registry/model/store/layout": typeof import("../../../services/disk-registry/src/model/store/layout.js");
   "disk-registry/model/store/schema": typeof import("../../../services/disk-registry/src/model/store/schema.js");
   "disk-registry/model/store/slices": typeof import("../../../services/disk-registry/src/model/store/slices.js");
   "disk-registry/model/devices/unknown-disks": typeof import("../../../services/disk-registry/src/model/devices/unknown-disks.js");

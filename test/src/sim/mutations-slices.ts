@@ -67,4 +67,17 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
       }),
     ],
   },
+  {
+    ...ON_SLICES,
+    foundBy: 192,
+    scenario: "parts are split",
+    name: "free-run-of-other-part",
+    mistake: "a run is freed when the first of the parts has moved into which its part was split",
+    replaced: [
+      inPlaceOf("disk-registry/model/store/layout", "leftBy", ({ freeCopy }) => (tx, before, copies, disk) => {
+        for (const copy of copies) freeCopy(tx, before, copy);
+        return disk;
+      }),
+    ],
+  },
 ];

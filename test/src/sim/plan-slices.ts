@@ -6,6 +6,8 @@ import { DISK_IDS } from "./requests.js";
 
 const PATIENCE_TURNS = 30;
 const LARGEST_BLOCKS = 20;
+/** Blocks of a part that takes five slices, or one and four others. */
+const TWO_RUNS_BLOCKS = 78;
 
 /** Makes, uses, grows, moves and deletes disks that share drives, so that runs are taken, freed and taken again. */
 export function* useSlices(world: World): Plan {
@@ -30,6 +32,52 @@ export function* useSlices(world: World): Plan {
     const isIdle = () => disk()?.publication === undefined;
     yield* until(isIdle, () => requests.unpublishDisk(diskId, ""), PATIENCE_TURNS);
     if (isIdle() && random.chance(0.7)) requests.deleteDisk(diskId);
+  }
+}
+
+/**
+ * Has a disk move to a host on whose drive no run is as long as the disk's, so that its part is split, and lets the move
+ * be cancelled, the disk grow, and processes end.
+ */
+export function* splitParts(world: World): Plan {
+  const { requests, store, hosts, random } = world;
+  const [first = "", middle = "", last = ""] = DISK_IDS;
+  const disk = (): Disk | undefined => store.disk(middle);
+  for (;;) {
+    const isIn = () => [...store.devices()].every(({ attachState }) => attachState === "ATTACHED");
+    for (const hostId of hosts) yield* until(isIn, () => takeIn(world, hostId), PATIENCE_TURNS);
+    const [from = "", to = ""] = random.chance(0.5) ? hosts : [...hosts].reverse();
+    for (const diskId of [first, middle, last])
+      yield* until(
+        () => store.disk(diskId) !== undefined,
+        () => requests.createDisk(diskId, BLOCK_BYTES, to),
+        PATIENCE_TURNS,
+      );
+    yield* until(
+      () => disk() === undefined,
+      () => requests.deleteDisk(middle),
+      PATIENCE_TURNS,
+    );
+    const create = () => requests.createDisk(middle, BLOCK_BYTES * TWO_RUNS_BLOCKS, from);
+    yield* until(() => disk() !== undefined, create, PATIENCE_TURNS);
+    const isInUse = () => disk()?.publication?.state === "PUBLISHED";
+    const publish = () => requests.publishDisk(middle, random.pick(hosts));
+    if (random.chance(0.5)) yield* until(isInUse, publish, PATIENCE_TURNS);
+    yield* wait(random.below(10));
+    requests.move("migrateDisk", { diskId: middle, hostId: to });
+    const isMoving = () => disk()?.parts.some(({ move, copies }) => move !== undefined || copies.length > 1) === true;
+    yield* wait(PATIENCE_TURNS, isMoving);
+    yield* wait(random.below(15), () => !isMoving());
+    if (random.chance(0.2)) requests.move("cancelMove", { diskId: middle });
+    if (random.chance(0.3)) requests.resizeDisk(middle, BLOCK_BYTES * (TWO_RUNS_BLOCKS + random.below(10)));
+    yield* wait(PATIENCE_TURNS, () => !isMoving());
+    const isIdle = () => DISK_IDS.every((diskId) => store.disk(diskId)?.publication === undefined);
+    yield* until(isIdle, () => requests.unpublishDisk(middle, ""), PATIENCE_TURNS);
+    const isGone = () => DISK_IDS.every((diskId) => store.disk(diskId) === undefined);
+    const deleteAll = () => {
+      for (const diskId of DISK_IDS) requests.deleteDisk(diskId);
+    };
+    yield* until(isGone, deleteAll, PATIENCE_TURNS);
   }
 }
 

@@ -2,7 +2,7 @@ import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
 import type { Plan, World } from "./parts.js";
 import { moveDisks } from "./plan-moves.js";
-import { useSlices } from "./plan-slices.js";
+import { splitParts, useSlices } from "./plan-slices.js";
 import {
   fenceTheDead,
   purgeWhileSilent,
@@ -30,6 +30,7 @@ export type ScenarioName =
   | "disks move"
   | "targets fail"
   | "disks on slices"
+  | "parts are split"
   | "slices go back";
 
 /** A schedule with few faults and requests, for mistakes that random runs seldom find. */
@@ -181,6 +182,13 @@ const ON_SLICES: Scenario = {
   length: 16,
   plan: useSlices,
 };
+/** Disks move to drives that have no run of their size. */
+const PARTS_ARE_SPLIT: Scenario = {
+  ...ON_SLICES,
+  name: "parts are split",
+  faults: { ioMs: 5, slowIo: 0.02, lateMessage: 0.1, lateMessageMs: 500, agentCrash: 0.001, registryCrash: 0.001 },
+  plan: splitParts,
+};
 /** The registry of such disks is rewound. */
 const SLICES_GO_BACK: Scenario = {
   ...ON_SLICES,
@@ -193,6 +201,7 @@ const RARE_EVERY = 30;
 const RARE = new Map([
   [4, ON_SLICES],
   [10, DISKS_MOVE],
+  [12, PARTS_ARE_SPLIT],
   [16, MOVED],
   [22, TARGETS_FAIL],
   [28, SLICES_GO_BACK],

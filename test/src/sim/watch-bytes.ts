@@ -73,13 +73,15 @@ export class ByteWatch implements MachineWatch {
     const life = this.world.lives.ofDisk(disk);
     let start = 0;
     for (const { copies, sizeBytes } of disk.parts) {
-      const { deviceId, first = 0 } = copies.find(({ state }) => state === "COUNTS") ?? copies[0] ?? {};
+      const { deviceId, first = 0, skipBytes = 0 } = copies.find(({ state }) => state === "COUNTS") ?? copies[0] ?? {};
       const device = this.world.store.device(deviceId ?? "");
       if (device === undefined) return;
       const count = (sizeBytes ?? device.sizeBytes) / BLOCK_BYTES;
       const run = runAt(device, disk.diskId, first);
-      const onDevice = run === undefined ? 0 : partOffsetBytes(device, run) / BLOCK_BYTES;
-      if (run !== undefined) this.#requireKeptOn(device, life, { start, count, onDevice });
+      if (run !== undefined) {
+        const onDevice = (partOffsetBytes(device, run) + skipBytes) / BLOCK_BYTES;
+        this.#requireKeptOn(device, life, { start, count, onDevice });
+      }
       start += count;
     }
   }

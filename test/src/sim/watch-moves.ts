@@ -73,21 +73,41 @@ export class MoveWatch {
   committed(before: Disk | undefined, after: Disk | undefined): void {
     if (after === undefined) return;
     const { diskId } = after;
-    const copying = after.parts.flatMap(({ copies }) => copies.filter(({ state }) => state === "COPYING"));
-    if (copying.length > 1)
-      this.world.violation(`disk ${diskId} has the targets ${copying.map(({ deviceId }) => deviceId).join(" and ")}`);
-    const named = after.parts.flatMap(({ copies }) => copies.map(nameOf));
-    const twice = named.find((run, at) => named.indexOf(run) !== at);
-    if (twice !== undefined) this.world.violation(`disk ${diskId} has ${twice} twice`);
+    this.#checkTargets(after);
+    this.#checkRuns(after);
     for (const [index, part] of after.parts.entries()) {
       const counting = part.copies.filter(({ state }) => state === "COUNTS");
       if (counting.length !== 1)
         this.world.violation(`part ${index} of disk ${diskId} has ${counting.length} copies that count`);
-      const was = before?.createdAtMs === after.createdAtMs ? before.parts[index] : undefined;
+      const was = before?.createdAtMs === after.createdAtMs ? formerPart(part, before, after) : undefined;
       if (before === undefined || was === undefined) continue;
       if (nameOf(countingIn(was)) !== nameOf(countingIn(part))) this.#movedTo(countingIn(part), was, before, after);
       this.#checkLeaving(was, part, before, after);
     }
+  }
+
+  /** Requires one target at most of each part, and one at most that has a session. Parts of a part that was split have several. */
+  #checkTargets({ diskId, parts }: Disk): void {
+    const ofParts = parts.map(({ copies }) => copies.filter(({ state }) => state === "COPYING"));
+    const begun = ofParts.flat().filter(({ sessionNumber }) => sessionNumber !== undefined);
+    for (const targets of [...ofParts, begun])
+      if (targets.length > 1)
+        this.world.violation(`disk ${diskId} has the targets ${targets.map(({ deviceId }) => deviceId).join(" and ")}`);
+  }
+
+  /** Requires that no two copies of the disk have the same bytes of a run, and that a target has its run alone. */
+  #checkRuns({ diskId, parts }: Disk): void {
+    const used = new Map<string, { readonly start: number; readonly end: number }[]>();
+    for (const { copies, sizeBytes = Number.POSITIVE_INFINITY } of parts)
+      for (const copy of copies) {
+        const { skipBytes = 0, state } = copy;
+        const bytes = state === "COPYING" ? [0, Number.POSITIVE_INFINITY] : [skipBytes, skipBytes + sizeBytes];
+        const [start = 0, end = 0] = bytes;
+        const others = used.get(nameOf(copy)) ?? [];
+        if (others.some((other) => start < other.end && other.start < end))
+          this.world.violation(`disk ${diskId} has ${nameOf(copy)} twice`);
+        used.set(nameOf(copy), [...others, { start, end }]);
+      }
   }
 
   #movedTo(target: Copy | undefined, was: Part, { publication, diskId }: Disk, after: Disk): void {
@@ -124,6 +144,12 @@ export class MoveWatch {
         this.world.violation(`${nameOf(left)} was freed, and the host of disk ${before.diskId} may still use it`);
     }
   }
+}
+
+/** Returns the part as it was; undefined for an added part. */
+function formerPart(part: Part, before: Disk, after: Disk): Part | undefined {
+  if (before.parts.length === after.parts.length) return before.parts[after.parts.indexOf(part)];
+  return before.parts.find((each) => nameOf(countingIn(each)) === nameOf(countingIn(part)));
 }
 
 function countingIn({ copies }: Part): Copy | undefined {
