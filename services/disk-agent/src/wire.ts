@@ -8,6 +8,7 @@ import {
   type ExportDiskRequest,
   type Extent,
   type GetMirrorResponse,
+  LabelState,
   MirrorState,
   OrderOutcome,
   type RegisterAgentResponse,
@@ -322,6 +323,8 @@ export function encodeReportedDevice(
     hardwareErrorAgeMs,
     // A device whose path names another file than the held one counts as not attached.
     attached: device.attached && !device.replaced,
+    labelState: LabelState.UNSPECIFIED,
+    label: undefined,
   };
 }
 

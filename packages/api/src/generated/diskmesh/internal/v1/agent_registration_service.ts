@@ -10,6 +10,66 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { DeviceIdentity, DiskIo, Health, healthFromJSON, healthToNumber, IoTotals } from "../../registry/v1/types.js";
 import { Stamp } from "./stamp.js";
 
+/** State of the label that a device may carry in its first bytes. */
+export const LabelState = {
+  /** UNSPECIFIED - Unset: the agent reads no labels, or could not read the label area. */
+  UNSPECIFIED: "LABEL_STATE_UNSPECIFIED",
+  /** NONE - No label. */
+  NONE: "LABEL_STATE_NONE",
+  /** DAMAGED - A label that is damaged: the device had one, and none of its copies is whole. */
+  DAMAGED: "LABEL_STATE_DAMAGED",
+  /** VALID - A whole label. */
+  VALID: "LABEL_STATE_VALID",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type LabelState = typeof LabelState[keyof typeof LabelState];
+
+export namespace LabelState {
+  export type UNSPECIFIED = typeof LabelState.UNSPECIFIED;
+  export type NONE = typeof LabelState.NONE;
+  export type DAMAGED = typeof LabelState.DAMAGED;
+  export type VALID = typeof LabelState.VALID;
+  export type UNRECOGNIZED = typeof LabelState.UNRECOGNIZED;
+}
+
+export function labelStateFromJSON(object: any): LabelState {
+  switch (object) {
+    case 0:
+    case "LABEL_STATE_UNSPECIFIED":
+      return LabelState.UNSPECIFIED;
+    case 1:
+    case "LABEL_STATE_NONE":
+      return LabelState.NONE;
+    case 2:
+    case "LABEL_STATE_DAMAGED":
+      return LabelState.DAMAGED;
+    case 3:
+    case "LABEL_STATE_VALID":
+      return LabelState.VALID;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return LabelState.UNRECOGNIZED;
+  }
+}
+
+export function labelStateToNumber(object: LabelState): number {
+  switch (object) {
+    case LabelState.UNSPECIFIED:
+      return 0;
+    case LabelState.NONE:
+      return 1;
+    case LabelState.DAMAGED:
+      return 2;
+    case LabelState.VALID:
+      return 3;
+    case LabelState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** The wish for another certificate. */
 export interface RenewCertificateRequest {
   /** ID of the agent's host. */
@@ -74,6 +134,29 @@ export interface ReportedDevice {
    * knows no runs.
    */
   runsDigest: string;
+  /** State of the label in the device's first bytes. */
+  labelState: LabelState;
+  /** Set with LABEL_STATE_VALID: the label. */
+  label: DeviceLabel | undefined;
+}
+
+/** The label that a device carries in its first bytes. It names the device to whichever agent finds it. */
+export interface DeviceLabel {
+  /** ID of the tablet of the registry that ordered the label. */
+  fleetId: string;
+  /** ID of the device in that registry. */
+  deviceId: string;
+  /**
+   * ID of the label: 32 lower-case hex digits, drawn for each label, so that no two devices have the same one unless
+   * bytes were copied.
+   */
+  labelId: string;
+  /** Size of the device in bytes. */
+  sizeBytes: number;
+  /** Size of the device's slices in bytes. */
+  sliceBytes: number;
+  /** Offset of the device within its file, in bytes. */
+  offsetBytes: number;
 }
 
 /** An export that the agent serves. */
@@ -443,6 +526,8 @@ function createBaseReportedDevice(): ReportedDevice {
     hardwareErrorAgeMs: 0,
     floor: 0,
     runsDigest: "",
+    labelState: LabelState.UNSPECIFIED,
+    label: undefined,
   };
 }
 
@@ -501,6 +586,12 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     }
     if (message.runsDigest !== "") {
       writer.uint32(146).string(message.runsDigest);
+    }
+    if (message.labelState !== LabelState.UNSPECIFIED) {
+      writer.uint32(152).int32(labelStateToNumber(message.labelState));
+    }
+    if (message.label !== undefined) {
+      DeviceLabel.encode(message.label, writer.uint32(162).fork()).join();
     }
     return writer;
   },
@@ -662,6 +753,22 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
             message.runsDigest = reader.string();
             continue;
           }
+          case 19: {
+            if (tag !== 152) {
+              break;
+            }
+
+            message.labelState = labelStateFromJSON(reader.int32());
+            continue;
+          }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.label = DeviceLabel.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -697,6 +804,125 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     message.hardwareErrorAgeMs = object.hardwareErrorAgeMs ?? 0;
     message.floor = object.floor ?? 0;
     message.runsDigest = object.runsDigest ?? "";
+    message.labelState = object.labelState ?? LabelState.UNSPECIFIED;
+    message.label = (object.label !== undefined && object.label !== null)
+      ? DeviceLabel.fromPartial(object.label)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseDeviceLabel(): DeviceLabel {
+  return { fleetId: "", deviceId: "", labelId: "", sizeBytes: 0, sliceBytes: 0, offsetBytes: 0 };
+}
+
+export const DeviceLabel: MessageFns<DeviceLabel> = {
+  encode(message: DeviceLabel, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.fleetId !== "") {
+      writer.uint32(10).string(message.fleetId);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(18).string(message.deviceId);
+    }
+    if (message.labelId !== "") {
+      writer.uint32(26).string(message.labelId);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(32).int64(message.sizeBytes);
+    }
+    if (message.sliceBytes !== 0) {
+      writer.uint32(40).int64(message.sliceBytes);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(48).int64(message.offsetBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeviceLabel {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeviceLabel();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.fleetId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.labelId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.sliceBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DeviceLabel>): DeviceLabel {
+    return DeviceLabel.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DeviceLabel>): DeviceLabel {
+    const message = createBaseDeviceLabel();
+    message.fleetId = object.fleetId ?? "";
+    message.deviceId = object.deviceId ?? "";
+    message.labelId = object.labelId ?? "";
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.sliceBytes = object.sliceBytes ?? 0;
+    message.offsetBytes = object.offsetBytes ?? 0;
     return message;
   },
 };
