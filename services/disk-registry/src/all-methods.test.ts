@@ -34,6 +34,7 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   setDeviceState: { deviceIds: ["d1"], health: "HEALTH_WARNING", reason: "test" },
   addDevice: device,
   confirmDevice: device,
+  adoptDevice: device,
   removeDevice: device,
   purgeDevice: device,
   getHost: host,

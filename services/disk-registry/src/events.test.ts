@@ -1,4 +1,5 @@
 import { AdminServiceDefinition } from "@diskmesh/api/common";
+import { LabelState } from "@diskmesh/api/internal";
 import {
   type DiskRegistryServiceDefinition,
   type FleetEvent,
@@ -77,6 +78,22 @@ describe("the event log", () => {
           await agent.register();
         }
         expect((await operator.confirmDevice(d3, of)).result?.code).to.equal("ACTION_CODE_S_OK");
+      },
+      adoptDevice: async (of) => {
+        const label = {
+          fleetId: agent.obeys.tabletId,
+          deviceId: "d3",
+          labelId: "1".repeat(32),
+          sizeBytes: 0,
+          sliceBytes: 0,
+          offsetBytes: 0,
+        };
+        agent.report = (device) =>
+          device.deviceId === "d3"
+            ? { ...device, serialNumber: "a copy", labelState: LabelState.VALID, label, attached: false }
+            : device;
+        await agent.register();
+        expect((await operator.adoptDevice(d3, of)).result?.code).to.equal("ACTION_CODE_S_OK");
       },
       purgeDevice: (of) => operator.purgeDevice(d3, of),
       createDisk: async (of) => {

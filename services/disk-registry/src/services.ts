@@ -10,6 +10,7 @@ import { addAdminService, type ProcessReport } from "@diskmesh/tablet-admin";
 import { changing, noteBackup, noted } from "./calls/changing.js";
 import type { ChangeContext, Context } from "./calls/context.js";
 import { addDevice } from "./handlers/devices/add-device.js";
+import { adoptDevice } from "./handlers/devices/adopt-device.js";
 import { confirmDevice } from "./handlers/devices/confirm-device.js";
 import { getDevice } from "./handlers/devices/get-device.js";
 import { listDevices } from "./handlers/devices/list-devices.js";
@@ -86,6 +87,7 @@ export function addServices(
     setDeviceState: change(INFRASTRUCTURE, "SetDeviceState", setDeviceState),
     addDevice: change(INFRASTRUCTURE, "AddDevice", addDevice),
     confirmDevice: change(INFRASTRUCTURE, "ConfirmDevice", confirmDevice),
+    adoptDevice: change(INFRASTRUCTURE, "AdoptDevice", adoptDevice),
     removeDevice: change(INFRASTRUCTURE, "RemoveDevice", removeDevice),
     purgeDevice: change(INFRASTRUCTURE, "PurgeDevice", purgeDevice),
     getHost: allow(READERS, getHost),

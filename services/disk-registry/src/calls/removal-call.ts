@@ -6,13 +6,17 @@ import type { ChangeContext } from "./context.js";
 /** Returns the inputs of an addition that are not in the tables. */
 export function addCall(
   { config, limits, clock }: Pick<ChangeContext, "config" | "limits" | "clock">,
-  { sliceBytes }: { readonly sliceBytes: number } = { sliceBytes: 0 },
+  { sliceBytes, eraseForeign }: { readonly sliceBytes: number; readonly eraseForeign: boolean } = {
+    sliceBytes: 0,
+    eraseForeign: false,
+  },
 ): AddCall {
   const { waitingRetryAfterMs } = limits;
   return {
     nowMs: clock.nowMs(),
     waitingRetryAfterMs,
     shared: config.serialNumbersOfMany,
+    eraseForeign,
     sliceBytes: sliceBytes === 0 ? undefined : sliceBytes,
     sliceSizes: sliceSizes(config),
   };

@@ -1,4 +1,8 @@
-import type { RegisterAgentRequest, ReportedDevice as ReportedDeviceMessage } from "@diskmesh/api/internal";
+import {
+  LabelState,
+  type RegisterAgentRequest,
+  type ReportedDevice as ReportedDeviceMessage,
+} from "@diskmesh/api/internal";
 import {
   type HostId,
   InvalidArgumentError,
@@ -16,6 +20,7 @@ import { metAtMs } from "../model/devices/device-health.js";
 import type { ReportedDevice } from "../model/devices/reported-devices.js";
 import type { Remembered } from "../model/disks/remembered.js";
 import type { RefusedDevice, Registration } from "../model/hosts/registration.js";
+import type { ReportedLabel } from "../model/identity/labels.js";
 import { parseAddress, parseCount, parseCounterValue, plainText, requireAtMost, requireUnique } from "./requests.js";
 import { healthOf } from "./wire.js";
 
@@ -124,7 +129,19 @@ function parseDevice(
     sessionNumber: parseCounterValue("session_number", device.sessionNumber),
     sessionDiskId: parseSessionDisk(device.sessionDiskId, incarnation),
     floor: parseCounterValue("floor", device.floor),
+    ...parseLabel(device),
   };
+}
+
+/** Parses the state of the label, and a whole one. A registry that knows fewer states reads an unknown one as unread. */
+function parseLabel({ labelState, label }: ReportedDeviceMessage): ReportedLabel {
+  if (labelState === LabelState.NONE) return { labelState: "NONE" };
+  if (labelState === LabelState.DAMAGED) return { labelState: "DAMAGED" };
+  if (labelState !== LabelState.VALID || label === undefined) return {};
+  if (!/^[0-9a-f]{32}$/.test(label.labelId))
+    throw new InvalidArgumentError("label_id must have 32 lower-case hex digits");
+  const [fleetId, deviceId] = [parseId("fleet_id", label.fleetId), parseDeviceId(label.deviceId)];
+  return { labelState: "VALID", readLabel: { fleetId, deviceId, labelId: label.labelId } };
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   type ActionResult as ActionResultMessage,
   AttachState,
   type DeviceIdentity as DeviceIdentityMessage,
+  DeviceLabelState,
   type Device as DeviceMessage,
   type DiskIo,
   type Disk as DiskMessage,
@@ -38,11 +39,11 @@ import type { Cause } from "../model/explain/cause.js";
 import type { Refused } from "../model/hosts/refused.js";
 import type { StampedDevice } from "../model/hosts/registration.js";
 import type { ToldMassSilence } from "../model/hosts/vigil.js";
+import type { DeviceIdentity } from "../model/store/device-identity.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
 import { diskOn, disksOn, eraseSessionOf, isDirty } from "../model/store/runs.js";
 import {
   type Device,
-  type DeviceIdentity,
   type Disk,
   type Fence,
   type Host,
@@ -157,7 +158,18 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     sliceBytes: device.sliceBytes ?? 0,
     diskCount: disksOn([device]).length,
     freeBytes: bytesByUse(device).free,
+    labelState: labelStateMessage(device),
+    labelId: device.label?.labelId ?? "",
+    foreignLabel: device.foundLabel && { ...device.foundLabel, fleetId: device.foundLabel.fleetId ?? "" },
   };
+}
+
+function labelStateMessage({ label, labelState, foundLabel }: Device): DeviceLabelState {
+  if (foundLabel !== undefined) return DeviceLabelState.FOREIGN;
+  // A label that was written since the last report is the device's own.
+  if (label !== undefined) return labelState === "DAMAGED" ? DeviceLabelState.DAMAGED : DeviceLabelState.OWN;
+  if (labelState === undefined) return DeviceLabelState.UNSPECIFIED;
+  return labelState === "DAMAGED" ? DeviceLabelState.DAMAGED : DeviceLabelState.NONE;
 }
 
 function pendingMessage(deviceId: string, pending: Pending | undefined): PendingMessage | undefined {

@@ -2,6 +2,7 @@ import type { IoLimits } from "@diskmesh/domain";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
+import type { FoundLabel, Replacement } from "../model/store/device-label.js";
 import type { Copy, Move, Part } from "../model/store/disk-parts.js";
 import type { HostCertificate, JoinedHost, JoinToken } from "../model/store/join-token.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
@@ -9,7 +10,6 @@ import type { RegistryEvent } from "../model/store/registry-event.js";
 import { type Run, type UnknownSession, withRunOfVersion1 } from "../model/store/runs.js";
 import {
   type Device,
-  type DeviceIdentity,
   type Disk,
   type DiskRequest,
   type Fence,
@@ -87,6 +87,15 @@ const keptHealth = shapeOf<KeptHealth>()({
   reported: z.object({ health, healthMessage: text }),
 });
 
+const refusedFor = z.enum([
+  "UNIDENTIFIED",
+  "OTHER_HARDWARE",
+  "LABEL_ON_OTHER_HARDWARE",
+  "LABEL_TWICE",
+  "LABEL_OF_OTHER_DEVICE",
+  "LABEL_OF_OTHER_FLEET",
+]);
+
 const device = shapeOf<Device>()({
   ...identity,
   sliceBytes: whole.optional(),
@@ -123,8 +132,13 @@ const device = shapeOf<Device>()({
   unknownSession: shapeOf<UnknownSession>()({ sessionNumber: whole, diskId: text }).optional(),
   stateChangedAtMs: z.number(),
   missing: z.literal(true).optional(),
+  nothingThere: z.literal(true).optional(),
   refused: z.literal(true).optional(),
-  replacement: shapeOf<DeviceIdentity>()(identity).optional(),
+  replacement: shapeOf<Replacement>()({ ...identity, refusedFor: refusedFor.optional() }).optional(),
+  label: shapeOf<NonNullable<Device["label"]>>()({ labelId: text }).optional(),
+  labelState: z.enum(["NONE", "DAMAGED", "VALID"]).optional(),
+  foundLabel: shapeOf<FoundLabel>()({ labelId: text, deviceId: text, fleetId: text.optional() }).optional(),
+  formerLabelId: text.optional(),
   grownToBytes: whole.optional(),
 });
 

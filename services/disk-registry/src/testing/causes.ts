@@ -13,7 +13,7 @@ export const POOL: Subject = { kind: "POOL", name: "default" };
 export const VM: Subject = { kind: "VM", name: "vm-1" };
 export const OTHER_HOST: Subject = { kind: "HOST", name: h2 };
 
-const known = (fields: Partial<Known> = {}): Known => ({
+export const known = (fields: Partial<Known> = {}): Known => ({
   whySuspected: () => undefined,
   lastHeardAtMs: () => 500,
   missingNeedsOf: () => [],

@@ -1,8 +1,8 @@
 import type { ConfirmDeviceRequest, ConfirmDeviceResponse } from "@diskmesh/api/registry";
 import type { ChangeContext } from "../../calls/context.js";
 import { runAction } from "../../calls/run-action.js";
-import * as model from "../../model/devices/confirm-action.js";
 import { namedDevices } from "../../model/devices/device-selection.js";
+import * as model from "../../model/hosts/confirm-action.js";
 import { parseDeviceSelector } from "../../requests/requests.js";
 
 export async function confirmDevice(

@@ -1,8 +1,12 @@
-import { type DeviceId, fileDifference, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
+import { type DeviceId, type HostId, isKnownSame } from "@diskmesh/domain";
+import { type Decision, decide, type Hardware, isRefused, type Label } from "../identity/decisions.js";
+import { identityChange, identityOf, isShownSame } from "../identity/hardware.js";
+import { type LabelsOfHost, labelIn, type ReportedLabel, withFindings } from "../identity/labels.js";
+import type { DeviceIdentity } from "../store/device-identity.js";
+import type { RefusedFor, Replacement } from "../store/device-label.js";
 import { allDirty, eraseSessionOf, holdsAnyDisk, withEraseSession } from "../store/runs.js";
-import type { Device, DeviceIdentity, Health, RegistryTransaction } from "../store/schema.js";
+import type { Device, Health, RegistryTransaction } from "../store/schema.js";
 import { withDirtyBytes } from "../store/slices.js";
-import { disksOnItText, disksText } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import {
@@ -13,11 +17,12 @@ import {
   withReportedHealth,
 } from "./device-health.js";
 import { forgetDevice } from "./foreign-devices.js";
+import { whyReplaced } from "./replaced.js";
 import { type FindSharers, whoHasTheBytes } from "./same-bytes.js";
 import type { RememberedSession } from "./unknown-disks.js";
 
 /** A device as its agent reports it. */
-export interface ReportedDevice extends DeviceIdentity, RememberedSession {
+export interface ReportedDevice extends DeviceIdentity, ReportedLabel, RememberedSession {
   readonly deviceId: DeviceId;
   readonly pool: string;
   readonly health: Health;
@@ -29,7 +34,13 @@ export interface ReportedDevice extends DeviceIdentity, RememberedSession {
 }
 
 /** Returns a new device: UNKNOWN, to be detached, and dirty because its contents are unknown. */
-export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: ReportedDevice, nowMs: number): Device {
+export function newDevice(
+  tx: RegistryTransaction,
+  hostId: HostId,
+  reported: ReportedDevice,
+  { fleetId }: LabelsOfHost,
+  nowMs: number,
+): Device {
   const device = allDirty<Device>({
     deviceId: reported.deviceId,
     hostId,
@@ -46,7 +57,7 @@ export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: Rep
     detachConfirmed: false,
     stateChangedAtMs: nowMs,
   });
-  const noted = withNewError(device, reported, nowMs);
+  const noted = withNewError(withFindings(device, reported, fleetId), reported, nowMs);
   tx.devices.put(noted);
   return noted;
 }
@@ -72,16 +83,19 @@ export function mergeReported(
   device: Device,
   reported: ReportedDevice,
   newStart: boolean,
-  findSharers: FindSharers,
+  { findSharers, labels }: { readonly findSharers: FindSharers; readonly labels: LabelsOfHost },
   nowMs: number,
 ): Device {
   const heldSince = device.attachState === "ATTACHED" && reported.attached && !newStart;
+  const label = labelIn(tx, device, reported, labels);
+  const told = withFindings(device, reported, labels.fleetId);
+  const isSame = isAsKnown(device, reported) && isLabelAsKnown(device, label);
   let merged = withNewError(
-    isAsKnown(device, reported) ? device : mergeIdentity(device, reported, heldSince, nowMs),
+    isSame ? told : mergeIdentity(told, reported, { label, heldSince, labels }, nowMs),
     reported,
     nowMs,
   );
-  const isSameAsLeft = heldSince || (isKnownSame(device, reported) && !device.missing);
+  const isSameAsLeft = heldSince || ((label === "OWN" || isKnownSame(device, reported)) && !device.missing);
   if (!isSameAsLeft && merged.replacement === undefined) merged = distrusted(merged);
   const held = reported.attached && merged.replacement === undefined;
   if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
@@ -160,14 +174,27 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
   );
 }
 
-function mergeIdentity(device: Device, reported: ReportedDevice, heldSince: boolean, nowMs: number): Device {
-  const { replacement: _, missing: __, grownToBytes: ___, refused: ____, ...known } = device;
+/** Returns whether the label found on the device's own hardware changes nothing. */
+function isLabelAsKnown(device: Device, label: Label): boolean {
+  const decision = decide(label, "SAME");
+  return decision === "ACCEPT" || (decision === "REWRITE" && device.label === undefined);
+}
+
+function mergeIdentity(
+  before: Device,
+  reported: ReportedDevice,
+  { label, heldSince, labels }: { readonly label: Label; readonly heldSince: boolean; readonly labels: LabelsOfHost },
+  nowMs: number,
+): Device {
   const { pool, health, healthMessage } = reported;
-  const change = identityChange(device, reported);
-  const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || holdsAnyDisk(device);
-  const isGrown = device.sizeBytes !== 0 && reported.sizeBytes > device.sizeBytes;
-  const isUnproven = inUse && change === "" && !heldSince && !isShownSame(device, reported);
-  if (change === "" && !isUnproven && (inUse || !isGrown)) {
+  const change = identityChange(before, reported);
+  const inUse = before.attachState === "ATTACHING" || before.attachState === "ATTACHED" || holdsAnyDisk(before);
+  const isGrown = before.sizeBytes !== 0 && reported.sizeBytes > before.sizeBytes;
+  const unchanged: Hardware = heldSince || isShownSame(before, reported) ? "SAME" : "UNKNOWN";
+  const decision = decide(label, change === "" ? unchanged : "OTHER");
+  const device = relabelled(before, reported, inUse ? decision : "ACCEPT");
+  const { replacement: _, missing: __, grownToBytes: ___, refused: ____, ...known } = device;
+  if (inUse ? !isRefused(decision) : change === "" && !isGrown) {
     const serialNumber = reported.serialNumber === "" ? device.serialNumber : reported.serialNumber;
     const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
     const fileIdentity = reported.fileIdentity || device.fileIdentity;
@@ -176,63 +203,23 @@ function mergeIdentity(device: Device, reported: ReportedDevice, heldSince: bool
     return withReportedHealth(same, { health, healthMessage }, nowMs);
   }
   if (!inUse) {
-    const other = { ...known, ...identityOf(reported), pool, health, healthMessage };
-    return withoutKeptHealth(allDirty(other));
+    const { label: ____, formerLabelId: _____, ...other } = known;
+    const found = { ...other, ...identityOf(reported), pool, health, healthMessage };
+    return withoutKeptHealth(allDirty(withFindings(found, reported, labels.fleetId)));
   }
-  const replacement = identityOf(reported);
+  const replacement: Replacement = { ...identityOf(reported), refusedFor: decision as RefusedFor };
   return { ...known, health: "ERROR", healthMessage: whyReplaced({ ...device, replacement }), replacement };
 }
 
-/** Returns why the hardware found in the device's place is not accepted, and the remedy. */
-export function whyReplaced(device: Device & { readonly replacement: DeviceIdentity }): string {
-  const { replacement } = device;
-  const isHeld = holdsAnyDisk(device);
-  const change = identityChange(device, replacement);
-  const accepting = "AddDevice accepts it as a new, dirty device";
-  if (change === "")
-    return `the hardware at ${JSON.stringify(replacement.path)} cannot be identified as the same: check it and call ConfirmDevice, put the former hardware back, or ${isHeld ? `delete what is on it: ${disksText(device)}` : accepting}`;
-  const cure = isHeld ? `${disksOnItText(device)}: put the former hardware back, or delete the disk` : accepting;
-  return `other hardware is in its place (${change}): ${cure}`;
-}
-
-/**
- * Returns whether an operator must decide if the hardware found in the device's place is the device: nothing differs,
- * but nothing proves it either.
- */
-export function isUnproven(device: Device): boolean {
-  return device.replacement !== undefined && identityChange(device, device.replacement) === "";
-}
-
-/**
- * Returns false when the identities are known and differ. An unknown identity (an unreadable file) or size (0) proves
- * no difference.
- */
-function isShownSame(known: DeviceIdentity, found: DeviceIdentity): boolean {
-  if (identifiedBy(known) === undefined || identifiedBy(found) === undefined) return true;
-  return known.sizeBytes === 0 || found.sizeBytes === 0 || isKnownSame(known, found);
-}
-
-export function identityOf(of: DeviceIdentity): DeviceIdentity {
-  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity } = of;
-  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, ...(fileIdentity && { fileIdentity }) };
-}
-
-/**
- * Returns the differences as text; empty when none is known. The path is not compared, because it may depend on the
- * order in which drives are found. A larger size with the same identity is growth. A device of size 0 could not be
- * opened by its agent, so nothing is known of its hardware.
- */
-function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
-  if (known.sizeBytes === 0 || found.sizeBytes === 0) return "";
-  const changes: string[] = [];
-  const isGrown = found.sizeBytes > known.sizeBytes && isKnownSame(known, found);
-  for (const field of ["offsetBytes", "sizeBytes", "blockSizeBytes"] as const) {
-    if (field === "sizeBytes" && isGrown) continue;
-    if (known[field] !== found[field]) changes.push(`${field} was ${known[field]}, is ${found[field]}`);
+/** Returns the device with the label recorded that was found on its own hardware, or with none, so that it gets one. */
+function relabelled(device: Device, { readLabel: label }: ReportedDevice, decision: Decision): Device {
+  if (decision === "RECORD" && label !== undefined) {
+    const { foundLabel: _, formerLabelId: __, ...rest } = device;
+    return { ...rest, label: { labelId: label.labelId } };
   }
-  const otherFile = fileDifference(known, found);
-  if (otherFile !== undefined) changes.push(otherFile);
-  return changes.join("; ");
+  if (decision !== "REWRITE" || device.label === undefined) return device;
+  const { label: _, ...rest } = device;
+  return rest;
 }
 
 function sameFields(a: Device, b: Device): boolean {

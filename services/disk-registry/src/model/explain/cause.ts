@@ -33,6 +33,9 @@ export const REASONS = {
     "CORDONED",
   ],
   DEVICE: [
+    "LABEL_TWICE",
+    "FOUND_ELSEWHERE",
+    "FOREIGN_LABEL",
     "SAME_BYTES",
     "ORDER_PENDING",
     "UNHEALTHY",

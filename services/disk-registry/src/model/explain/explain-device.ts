@@ -1,7 +1,6 @@
 import type { Cure, DeviceId } from "@diskmesh/domain";
 import { disksOnItText, disksText, named } from "../devices/action-result.js";
 import { mustBeErased } from "../devices/removal-erase.js";
-import { isUnproven } from "../devices/reported-devices.js";
 import { sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { whyNotAsked } from "../disks/placement.js";
 import { type Removal, removalOf, usesOf } from "../hosts/removal-step.js";
@@ -10,12 +9,14 @@ import { disksOn, holdsAnyDisk, isDirty, runToErase } from "../store/runs.js";
 import { awaitsOrder, type Device, type Disk, type Host, isHeld, type RegistryTables } from "../store/schema.js";
 import { bytesOf } from "../store/slices.js";
 import type { Cause, Known, Subject } from "./cause.js";
+import { labelCause, replacedCause } from "./explain-label.js";
 
 export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: Known): Cause[] {
   const device = tables.devices.get(deviceId);
   if (device === undefined) return [];
   const add = addCommand(tables.hosts.get(device.hostId), device);
   const found = [
+    labelCause(tables, device),
     notAdded(tables, device, known),
     order(tables, device, known),
     health(device, add),
@@ -153,23 +154,7 @@ function unknownDisk({ deviceId, unknownSession }: Device): Found {
 
 function notReported(device: Device, add: string): Found {
   const { deviceId, hostId, missing, replacement } = device;
-  if (replacement !== undefined) {
-    const confirm: Cure = [
-      "check that the drive is the same, then confirm it",
-      `diskmesh confirm-device ${hostId} ${deviceId}`,
-    ];
-    return {
-      reason: "REPLACED",
-      message: `${isUnproven(device) ? "unidentified" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, serial number ${replacement.serialNumber || "unknown"}`,
-      cures: [
-        ...(isUnproven(device) ? [confirm] : []),
-        // AddDevice is refused while a disk is on the device.
-        holdsAnyDisk(device)
-          ? [`put the former hardware back: ${disksOnItText(device)}, and the new hardware is refused`, ""]
-          : ["put the former hardware back, or accept the new hardware", add],
-      ],
-    };
-  }
+  if (replacement !== undefined) return replacedCause({ ...device, replacement }, add);
   if (missing === undefined) return undefined;
   // A removal erases a dirty device first, and nothing can erase a device that is gone.
   const out: Cure = isDirty(device)

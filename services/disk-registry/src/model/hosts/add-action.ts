@@ -12,7 +12,9 @@ import { advance } from "../devices/attach-states.js";
 import { withoutKeptHealth, withReportedHealth } from "../devices/device-health.js";
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { divided, type SliceSizes, whyNotDivided } from "../devices/division.js";
-import { distrusted, whyReplaced } from "../devices/reported-devices.js";
+import { overwritten, whyForeign } from "../devices/foreign-labels.js";
+import { whyReplaced } from "../devices/replaced.js";
+import { distrusted } from "../devices/reported-devices.js";
 import {
   type FindSharers,
   NO_SHARED_SERIAL_NUMBERS,
@@ -21,8 +23,11 @@ import {
 } from "../devices/same-bytes.js";
 import { SortedSharers } from "../devices/sorted-sharers.js";
 import { stay } from "../disks/removal-moves.js";
+import { identityOf } from "../identity/hardware.js";
+import { unlabelled } from "../identity/labels.js";
+import type { DeviceIdentity } from "../store/device-identity.js";
 import { allDirty, holdsAnyDisk, isDirty } from "../store/runs.js";
-import { type Device, type DeviceIdentity, type Host, isAway, type RegistryTransaction } from "../store/schema.js";
+import { type Device, type Host, isAway, type RegistryTransaction } from "../store/schema.js";
 
 /** Maximum reasons in an error, because the size of an error is limited. */
 const MAX_REASONS = 4;
@@ -35,10 +40,12 @@ export interface AddCall {
   readonly waitingRetryAfterMs: number;
   readonly shared?: SharedSerialNumbers | undefined;
   /**
-   * True also adds drives without a serial number or volume id. Such a drive waits for ConfirmDevice after each boot of
-   * its machine.
+   * True also adds drives that neither a serial number nor a label identifies. Such a drive waits for ConfirmDevice after
+   * each boot of its machine.
    */
   readonly acceptUnidentified?: boolean | undefined;
+  /** True also adds drives with labels of other fleets, of unknown devices, and of copies; they are erased. */
+  readonly eraseForeign?: boolean | undefined;
   /** Bytes of a slice of the devices. Absent: the size that they have, that of their pool, or the default. */
   readonly sliceBytes?: number | undefined;
   readonly sliceSizes?: SliceSizes | undefined;
@@ -177,11 +184,8 @@ interface Added {
   readonly unerased: readonly DeviceId[];
 }
 
-function addAll(
-  tx: RegistryTransaction,
-  devices: readonly Device[],
-  { nowMs, shared = NO_SHARED_SERIAL_NUMBERS, acceptUnidentified = false, sliceBytes, sliceSizes }: AddCall,
-): Added {
+function addAll(tx: RegistryTransaction, devices: readonly Device[], call: AddCall): Added {
+  const { nowMs, shared = NO_SHARED_SERIAL_NUMBERS, sliceBytes, sliceSizes } = call;
   let changed = 0;
   let taken = 0;
   const refused: string[] = [];
@@ -193,9 +197,10 @@ function addAll(
   for (const device of devices) {
     misplaced ??= [...tx.devices.by("usedByHost", device.hostId)].filter((each) => each.replacement !== undefined);
     const why =
+      (isTakenIn(device) ? whyForeign(tx, device, call.eraseForeign === true) : undefined) ??
       whyRefused(sharers.find, asAccepted(device)) ??
       whyMisplaced(device, misplaced) ??
-      (acceptUnidentified ? undefined : whyUnidentified(device)) ??
+      whyUnidentified(host, device, call) ??
       (sliceBytes === undefined ? undefined : whyNotDivided(host, asAccepted(device), sliceBytes));
     if (why !== undefined) {
       refused.push(why);
@@ -240,10 +245,18 @@ function whyMisplaced(device: Device, misplaced: readonly Device[]): string | un
   return `device ${device.deviceId} ${isUnidentified ? "may be" : "is"} the drive of device ${deviceId}, which is missing from its place and holds ${disksText(other)}: repair or remove device ${deviceId} first`;
 }
 
-function whyUnidentified(device: Device): string | undefined {
+function whyUnidentified(
+  host: Host | undefined,
+  device: Device,
+  { acceptUnidentified, sliceBytes, sliceSizes }: AddCall,
+): string | undefined {
   const { deviceId, hostId } = device;
-  if (!isTakenIn(device)) return undefined;
-  if (identifiedBy(asAccepted(device)) !== "NONE") return undefined;
+  if (acceptUnidentified || !isTakenIn(device)) return undefined;
+  const accepted = asAccepted(device);
+  if (identifiedBy(accepted) !== "NONE") return undefined;
+  // Such a device gets a label, which identifies it.
+  const getsLabel = host?.slices && device.labelState !== undefined;
+  if (getsLabel && divided(accepted, sliceBytes, sliceSizes).sliceBytes !== undefined) return undefined;
   return `device ${deviceId} of host ${hostId} has no unique serial number, so it cannot be told from another drive after a reboot, and waits for ConfirmDevice after each: give the drive a serial number in its hypervisor, or use a logical volume on it; to accept the wait, add the device with accept_unidentified (diskmesh add-device ${hostId} ${deviceId} --accept-unidentified)`;
 }
 
@@ -260,11 +273,13 @@ function asAccepted(device: Device): Device {
 
 /** Returns the identity that AddDevice records: that of other hardware, or of the same hardware with its grown size. */
 function foundInPlace({ replacement, grownToBytes }: Device): Partial<DeviceIdentity> | undefined {
-  return replacement ?? (grownToBytes === undefined ? undefined : { sizeBytes: grownToBytes });
+  if (replacement !== undefined) return identityOf(replacement);
+  return grownToBytes === undefined ? undefined : { sizeBytes: grownToBytes };
 }
 
 function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, findSharers: FindSharers): Device {
-  const advanced = acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs);
+  const added = acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs);
+  const advanced = added.foundLabel !== undefined && isTakenIn(device) ? overwritten(tx, added) : added;
   // An agent that opens a file compares it with the recorded identity. Without an identity it would open any drive of
   // that size.
   const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
@@ -290,7 +305,7 @@ function acceptReplacement(tx: RegistryTransaction, before: Device, device: Devi
   // The new generation invalidates answers to orders for the former hardware.
   const ordered = device.generation === before.generation ? advance(tx, device, "replacement_accepted", nowMs) : device;
   const { replacement, grownToBytes: _, ...rest } = ordered;
-  const accepted = allDirty({ ...rest, ...found, ...WELL });
+  const accepted = allDirty({ ...(replacement === undefined ? rest : unlabelled(rest)), ...found, ...WELL });
   // A grown drive is the same hardware, so its hardware errors and overrides stay.
   return replacement === undefined ? withReportedHealth(accepted, WELL, nowMs) : withoutKeptHealth(accepted);
 }

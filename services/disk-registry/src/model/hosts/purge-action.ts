@@ -8,6 +8,7 @@ import { unerasedIn, unerasedNote } from "../devices/removal-erase.js";
 import { namedDisk } from "../disks/disk-name.js";
 import { beginUnpublish } from "../disks/publications.js";
 import { requireRegistration } from "../disks/remembered.js";
+import { identityOf } from "../identity/hardware.js";
 import { allDirty, disksOn } from "../store/runs.js";
 import { type Device, isAway, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
 import { disksServedBy } from "./removal-step.js";
@@ -72,6 +73,7 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     removalRequestedAtMs: __,
     leavesAs: ___,
     unknownSession,
+    label,
     ...rest
   } = advance(tx, device, "purge", nowMs);
   // Counts as issued the sessions of the device's disk, and also an unknown session, because the purging operator has
@@ -80,7 +82,8 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, ...ofDisks];
   const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));
   const last = given.some((number) => number !== undefined) && { lastSessionNumber };
-  const purged = allDirty({ ...rest, ...replacement, ...last, removalRequested: false, ...reportedHealth(device) });
+  const hardware = replacement === undefined ? { label } : identityOf(replacement);
+  const purged = allDirty({ ...rest, ...hardware, ...last, removalRequested: false, ...reportedHealth(device) });
   tx.devices.put(withoutKeptHealth(purged));
 }
 

@@ -13,12 +13,12 @@ import {
   TestFleet,
 } from "../../testing/fleet-fixture.js";
 import { limits, NOW_MS, register, registration, reported } from "../../testing/registrations.js";
-import { confirmDevice } from "../devices/confirm-action.js";
 import { completeErase } from "../devices/erase.js";
 import type { ReportedDevice } from "../devices/reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS } from "../devices/same-bytes.js";
 import { deleteDisk, diskHealth } from "../disks/disks.js";
 import { addDevice } from "./add-action.js";
+import { confirmDevice } from "./confirm-action.js";
 import { applyHeartbeat, requireRegistered } from "./heartbeats.js";
 import { purgeDevice } from "./purge-action.js";
 import {

@@ -16,7 +16,6 @@ import { type Leader, stampOf } from "../devices/orders.js";
 import { type LostSessions, lostSessions } from "../devices/remembered-runs.js";
 import {
   foreignDevice,
-  identityOf,
   mergeLost,
   mergeRefused,
   mergeReported,
@@ -33,11 +32,13 @@ import { SortedSharers } from "../devices/sorted-sharers.js";
 import { markUnknown, sessionsRemembered } from "../devices/unknown-disks.js";
 import { fenceAnew, restartPublication, takeAway } from "../disks/publications.js";
 import type { Remembered } from "../disks/remembered.js";
+import { identityOf } from "../identity/hardware.js";
+import { labelsOfHost } from "../identity/labels.js";
+import type { DeviceIdentity } from "../store/device-identity.js";
 import { copyAtSlice, countingDevices, sessionOf } from "../store/layout.js";
 import { disksOn } from "../store/runs.js";
 import {
   type Device,
-  type DeviceIdentity,
   type Disk,
   type ForeignDevice,
   type Host,
@@ -140,6 +141,7 @@ export function registerAgent(
   putHost(tx, registration, before, limits, nowMs);
   const newStart = before?.bootId !== registration.bootId;
   const sharers = new SortedSharers(tx, limits.sharedSerialNumbers ?? NO_SHARED_SERIAL_NUMBERS);
+  const labels = labelsOfHost(leader.tabletId, registration.devices);
   const allowed: StampedDevice[] = [];
   const unknown: StampedDevice[] = [];
   const own: TakenIn[] = [];
@@ -154,8 +156,8 @@ export function registerAgent(
     }
     const merged =
       known === undefined
-        ? newDevice(tx, registration.hostId, reported, nowMs)
-        : mergeReported(tx, known, reported, newStart, sharers.find, nowMs);
+        ? newDevice(tx, registration.hostId, reported, labels, nowMs)
+        : mergeReported(tx, known, reported, newStart, { findSharers: sharers.find, labels }, nowMs);
     const device = inSlices(tx, markUnknown(tx, merged, reported), registration.slices === true, limits.sliceSizes);
     sharers.note(device);
     own.push({ device, reported, wasMissing: known?.missing === true });

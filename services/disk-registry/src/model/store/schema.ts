@@ -1,6 +1,8 @@
 import type { DeviceId, DiskId, HostId, IoLimits } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type Counter, withGap } from "./counter.js";
+import type { DeviceIdentity } from "./device-identity.js";
+import type { InPlace, Labelled } from "./device-label.js";
 import { moveStateOf, type Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
 import { type HostCertificate, joinedHosts, joinTokens } from "./join-token.js";
@@ -95,17 +97,6 @@ export interface ForeignDevice {
   readonly hostId: HostId;
 }
 
-/** Identity of a device's hardware. An empty serial number or file identity identifies nothing. */
-export interface DeviceIdentity {
-  readonly path: string;
-  readonly offsetBytes: number;
-  readonly sizeBytes: number;
-  readonly blockSizeBytes: number;
-  readonly serialNumber: string;
-  /** File or drive as the agent's operating system identifies it; absent when never reported. */
-  readonly fileIdentity?: string | undefined;
-}
-
 /**
  * Progress of a device towards being usable (seed 004), as far as its agent has confirmed it:
  * UNKNOWN    the agent reported the device, and nobody added it; the agent must not hold it open
@@ -137,7 +128,7 @@ export interface KeptHealth {
   readonly reported: { readonly health: Health; readonly healthMessage: string };
 }
 
-export interface Device extends DeviceIdentity, Sliced, Runs {
+export interface Device extends DeviceIdentity, Sliced, Runs, Labelled, InPlace {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly pool: string;
@@ -186,17 +177,6 @@ export interface Device extends DeviceIdentity, Sliced, Runs {
    */
   readonly unknownSession?: UnknownSession | undefined;
   readonly stateChangedAtMs: number;
-  /** True when the agent's last registration lacked the device. */
-  readonly missing?: true | undefined;
-  /** True when the agent's last report of the device was malformed, so the stored fields may be outdated. */
-  readonly refused?: true | undefined;
-  /**
-   * Hardware that the agent found in the device's place, until AddDevice accepts it as new, or ConfirmDevice states
-   * that it is the device.
-   */
-  readonly replacement?: DeviceIdentity | undefined;
-  /** Grown size of the file or drive, in bytes. AddDevice accepts it once no disk is on the device. */
-  readonly grownToBytes?: number | undefined;
 }
 
 /**
@@ -392,6 +372,8 @@ const devices = table<Device>()({
     byHost: (device) => device.hostId,
     byFileIdentity: (device) => device.fileIdentity || undefined,
     bySerialNumber: (device) => device.serialNumber || undefined,
+    byLabel: (device) => device.label?.labelId,
+    byFoundLabel: (device) => device.foundLabel?.labelId,
     usedByHost: (device) => (holdsAnyDisk(device) ? device.hostId : undefined),
     freeByHost: (device) => (isFree(device) ? device.hostId : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),

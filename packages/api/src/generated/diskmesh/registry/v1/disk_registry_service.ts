@@ -45,6 +45,12 @@ export interface AddHostRequest {
    * its pool in the registry's config, or else one of 1 MiB to 64 MiB that gives the device at most 1,024 slices.
    */
   sliceBytes: number;
+  /**
+   * Also adds drives that carry a foreign label, and has them erased: the label of another fleet, of a device that this
+   * registry does not know, or of one that goes on in another place. Without it such drives are refused
+   * (DEVICE_OF_ANOTHER_FLEET). A drive whose device is gone from its place and holds disks is refused in any case.
+   */
+  eraseForeign: boolean;
 }
 
 /** The result of AddHost. */
@@ -197,12 +203,14 @@ export interface AddDeviceRequest {
   /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
   /**
-   * Also adds devices that nothing identifies (IDENTIFIED_BY_NONE). Such a device waits for ConfirmDevice after each
-   * boot of its machine.
+   * Also adds devices that nothing identifies (IDENTIFIED_BY_NONE) and that get no label. Such a device waits for
+   * ConfirmDevice after each boot of its machine.
    */
   acceptUnidentified: boolean;
   /** Bytes of a slice of the devices, as in AddHostRequest. */
   sliceBytes: number;
+  /** Also adds drives with foreign labels, as in AddHostRequest. */
+  eraseForeign: boolean;
 }
 
 /** The result of AddDevice. */
@@ -225,6 +233,22 @@ export interface ConfirmDeviceRequest {
 
 /** The result of ConfirmDevice. */
 export interface ConfirmDeviceResponse {
+  /** Outcome. */
+  result: ActionResult | undefined;
+}
+
+/** The drive to adopt. */
+export interface AdoptDeviceRequest {
+  /** ID of the host where the drive is now. Empty for the host of the device. */
+  hostId: string;
+  /** ID of the place where the drive is now: that under which its agent reports it. */
+  deviceId: string;
+  /** Dry run: returns what the call would do, and changes nothing. */
+  dryRun: boolean;
+}
+
+/** The result of AdoptDevice. */
+export interface AdoptDeviceResponse {
   /** Outcome. */
   result: ActionResult | undefined;
 }
@@ -858,7 +882,7 @@ export interface FleetEvent {
 }
 
 function createBaseAddHostRequest(): AddHostRequest {
-  return { hostId: "", dryRun: false, sliceBytes: 0 };
+  return { hostId: "", dryRun: false, sliceBytes: 0, eraseForeign: false };
 }
 
 export const AddHostRequest: MessageFns<AddHostRequest> = {
@@ -871,6 +895,9 @@ export const AddHostRequest: MessageFns<AddHostRequest> = {
     }
     if (message.sliceBytes !== 0) {
       writer.uint32(24).int64(message.sliceBytes);
+    }
+    if (message.eraseForeign !== false) {
+      writer.uint32(32).bool(message.eraseForeign);
     }
     return writer;
   },
@@ -912,6 +939,14 @@ export const AddHostRequest: MessageFns<AddHostRequest> = {
             message.sliceBytes = longToNumber(reader.int64());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.eraseForeign = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -932,6 +967,7 @@ export const AddHostRequest: MessageFns<AddHostRequest> = {
     message.hostId = object.hostId ?? "";
     message.dryRun = object.dryRun ?? false;
     message.sliceBytes = object.sliceBytes ?? 0;
+    message.eraseForeign = object.eraseForeign ?? false;
     return message;
   },
 };
@@ -1946,7 +1982,15 @@ export const SetDeviceStateResponse: MessageFns<SetDeviceStateResponse> = {
 };
 
 function createBaseAddDeviceRequest(): AddDeviceRequest {
-  return { hostId: "", deviceId: "", path: "", dryRun: false, acceptUnidentified: false, sliceBytes: 0 };
+  return {
+    hostId: "",
+    deviceId: "",
+    path: "",
+    dryRun: false,
+    acceptUnidentified: false,
+    sliceBytes: 0,
+    eraseForeign: false,
+  };
 }
 
 export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
@@ -1968,6 +2012,9 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
     }
     if (message.sliceBytes !== 0) {
       writer.uint32(48).int64(message.sliceBytes);
+    }
+    if (message.eraseForeign !== false) {
+      writer.uint32(56).bool(message.eraseForeign);
     }
     return writer;
   },
@@ -2033,6 +2080,14 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
             message.sliceBytes = longToNumber(reader.int64());
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.eraseForeign = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2056,6 +2111,7 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
     message.dryRun = object.dryRun ?? false;
     message.acceptUnidentified = object.acceptUnidentified ?? false;
     message.sliceBytes = object.sliceBytes ?? 0;
+    message.eraseForeign = object.eraseForeign ?? false;
     return message;
   },
 };
@@ -2258,6 +2314,142 @@ export const ConfirmDeviceResponse: MessageFns<ConfirmDeviceResponse> = {
   },
   fromPartial(object: DeepPartial<ConfirmDeviceResponse>): ConfirmDeviceResponse {
     const message = createBaseConfirmDeviceResponse();
+    message.result = (object.result !== undefined && object.result !== null)
+      ? ActionResult.fromPartial(object.result)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseAdoptDeviceRequest(): AdoptDeviceRequest {
+  return { hostId: "", deviceId: "", dryRun: false };
+}
+
+export const AdoptDeviceRequest: MessageFns<AdoptDeviceRequest> = {
+  encode(message: AdoptDeviceRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(18).string(message.deviceId);
+    }
+    if (message.dryRun !== false) {
+      writer.uint32(24).bool(message.dryRun);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AdoptDeviceRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAdoptDeviceRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.dryRun = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AdoptDeviceRequest>): AdoptDeviceRequest {
+    return AdoptDeviceRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AdoptDeviceRequest>): AdoptDeviceRequest {
+    const message = createBaseAdoptDeviceRequest();
+    message.hostId = object.hostId ?? "";
+    message.deviceId = object.deviceId ?? "";
+    message.dryRun = object.dryRun ?? false;
+    return message;
+  },
+};
+
+function createBaseAdoptDeviceResponse(): AdoptDeviceResponse {
+  return { result: undefined };
+}
+
+export const AdoptDeviceResponse: MessageFns<AdoptDeviceResponse> = {
+  encode(message: AdoptDeviceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.result !== undefined) {
+      ActionResult.encode(message.result, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AdoptDeviceResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAdoptDeviceResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.result = ActionResult.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AdoptDeviceResponse>): AdoptDeviceResponse {
+    return AdoptDeviceResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AdoptDeviceResponse>): AdoptDeviceResponse {
+    const message = createBaseAdoptDeviceResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
       : undefined;
@@ -6614,7 +6806,7 @@ export const FleetEvent: MessageFns<FleetEvent> = {
  * Hosts, devices and disks of the fleet. Callers are infrastructure automation (Add*, Remove*, Purge*), operators
  * (Get*, List*) and orchestrators (disks). INVALID_ARGUMENT: the request is malformed.
  *
- * CMS actions (calls of a cluster management system: Add*, ConfirmDevice, Remove*, Purge*) answer an ActionResult when
+ * CMS actions (calls of a cluster management system: Add*, ConfirmDevice, AdoptDevice, Remove*, Purge*) answer an ActionResult when
  * they were done, at least in part, or go on. An action that fails has changed nothing, and its dry run fails in the
  * same way. NOT_FOUND: the host or device is unknown. INVALID_ARGUMENT: the request names a device with a host that is not the device's. FAILED_PRECONDITION:
  * the state of a host or device forbids the action until a person intervenes.
@@ -6729,14 +6921,31 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Declares that the hardware found in a device's place is the same device with the same data. Needed for devices that
-     * nothing identifies. Acts on one device, or on all devices on a path. S_ALREADY: no device waits for confirmation.
-     * FAILED_PRECONDITION: the hardware is provably another device, or overlaps another device.
+     * nothing identifies: neither hardware nor label. Acts on one device, or on all devices on a path. S_ALREADY: no device
+     * waits for confirmation. FAILED_PRECONDITION: the hardware is provably another device, carries a label, or overlaps
+     * another device.
      */
     confirmDevice: {
       name: "ConfirmDevice",
       requestType: ConfirmDeviceRequest as typeof ConfirmDeviceRequest,
       requestStream: false,
       responseType: ConfirmDeviceResponse as typeof ConfirmDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Declares that a drive with the label of a device is that device, with all disks on it, in the place where it is now.
+     * Needed where the label and the hardware disagree: the drive was moved, or its bytes were copied to another one. The
+     * device then has the ID of that place. Sessions of its disks get new numbers, and published disks are served again
+     * once the agent there has granted them. S_ALREADY: the drive is the device of its place. FAILED_PRECONDITION: the drive
+     * carries no label of a device of this registry; the former place may still have the device (its agent has not said
+     * that it is gone, and its host is not DEAD); or the place cannot take it, for example because disks are there.
+     */
+    adoptDevice: {
+      name: "AdoptDevice",
+      requestType: AdoptDeviceRequest as typeof AdoptDeviceRequest,
+      requestStream: false,
+      responseType: AdoptDeviceResponse as typeof AdoptDeviceResponse,
       responseStream: false,
       options: {},
     },

@@ -246,7 +246,7 @@ export const IdentifiedBy = {
   SERIAL: "IDENTIFIED_BY_SERIAL",
   /** INODE - Inode and birth time of a regular file. */
   INODE: "IDENTIFIED_BY_INODE",
-  /** NONE - Nothing identifies the device. ConfirmDevice is needed after each boot. */
+  /** NONE - Nothing identifies the hardware. ConfirmDevice is needed after each boot, unless the device has a label. */
   NONE: "IDENTIFIED_BY_NONE",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
@@ -293,6 +293,74 @@ export function identifiedByToNumber(object: IdentifiedBy): number {
     case IdentifiedBy.NONE:
       return 3;
     case IdentifiedBy.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** Label in the first bytes of a device, as far as the registry knows. */
+export const DeviceLabelState = {
+  /** UNSPECIFIED - The device's agent reads no labels, or could not read the device. */
+  UNSPECIFIED: "DEVICE_LABEL_STATE_UNSPECIFIED",
+  /** NONE - No label: the device gets one once it is attached and has slices. */
+  NONE: "DEVICE_LABEL_STATE_NONE",
+  /** OWN - The device's own label. */
+  OWN: "DEVICE_LABEL_STATE_OWN",
+  /** DAMAGED - A damaged label. It is written again where the hardware is the device's. */
+  DAMAGED: "DEVICE_LABEL_STATE_DAMAGED",
+  /** FOREIGN - Another label: of another device, of another fleet, or one that this registry does not know. */
+  FOREIGN: "DEVICE_LABEL_STATE_FOREIGN",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type DeviceLabelState = typeof DeviceLabelState[keyof typeof DeviceLabelState];
+
+export namespace DeviceLabelState {
+  export type UNSPECIFIED = typeof DeviceLabelState.UNSPECIFIED;
+  export type NONE = typeof DeviceLabelState.NONE;
+  export type OWN = typeof DeviceLabelState.OWN;
+  export type DAMAGED = typeof DeviceLabelState.DAMAGED;
+  export type FOREIGN = typeof DeviceLabelState.FOREIGN;
+  export type UNRECOGNIZED = typeof DeviceLabelState.UNRECOGNIZED;
+}
+
+export function deviceLabelStateFromJSON(object: any): DeviceLabelState {
+  switch (object) {
+    case 0:
+    case "DEVICE_LABEL_STATE_UNSPECIFIED":
+      return DeviceLabelState.UNSPECIFIED;
+    case 1:
+    case "DEVICE_LABEL_STATE_NONE":
+      return DeviceLabelState.NONE;
+    case 2:
+    case "DEVICE_LABEL_STATE_OWN":
+      return DeviceLabelState.OWN;
+    case 3:
+    case "DEVICE_LABEL_STATE_DAMAGED":
+      return DeviceLabelState.DAMAGED;
+    case 4:
+    case "DEVICE_LABEL_STATE_FOREIGN":
+      return DeviceLabelState.FOREIGN;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return DeviceLabelState.UNRECOGNIZED;
+  }
+}
+
+export function deviceLabelStateToNumber(object: DeviceLabelState): number {
+  switch (object) {
+    case DeviceLabelState.UNSPECIFIED:
+      return 0;
+    case DeviceLabelState.NONE:
+      return 1;
+    case DeviceLabelState.OWN:
+      return 2;
+    case DeviceLabelState.DAMAGED:
+      return 3;
+    case DeviceLabelState.FOREIGN:
+      return 4;
+    case DeviceLabelState.UNRECOGNIZED:
     default:
       return -1;
   }
@@ -885,7 +953,7 @@ export interface Device {
   fileIdentity: string;
   /**
    * Other hardware that the agent found in the device's place. Absent when the hardware is unchanged. AddDevice accepts
-   * the new hardware; ConfirmDevice declares it to be the same device.
+   * the new hardware; ConfirmDevice, or AdoptDevice where it carries the device's label, declares it to be the device.
    */
   replacement:
     | DeviceIdentity
@@ -941,6 +1009,22 @@ export interface Device {
   diskCount: number;
   /** Bytes of the device that no disk has and that need no erase, whether or not new disks may use them now. */
   freeBytes: number;
+  /** Label that the drive carries, as far as the registry knows. */
+  labelState: DeviceLabelState;
+  /** ID of the device's own label: 32 hex digits. Empty: the device has none. */
+  labelId: string;
+  /** Set with DEVICE_LABEL_STATE_FOREIGN: the label that the drive carries. */
+  foreignLabel: ForeignLabel | undefined;
+}
+
+/** A label that is not that of the device in whose place it was found. */
+export interface ForeignLabel {
+  /** ID of the label. */
+  labelId: string;
+  /** ID of the device that the label names. */
+  deviceId: string;
+  /** Tablet ID of the registry that ordered the label. Empty: this registry. */
+  fleetId: string;
 }
 
 /** A hardware error, for example EIO. The error persists although later I/O succeeds; only SetDeviceState clears it. */
@@ -2060,6 +2144,9 @@ function createBaseDevice(): Device {
     sliceBytes: 0,
     diskCount: 0,
     freeBytes: 0,
+    labelState: DeviceLabelState.UNSPECIFIED,
+    labelId: "",
+    foreignLabel: undefined,
   };
 }
 
@@ -2181,6 +2268,15 @@ export const Device: MessageFns<Device> = {
     }
     if (message.freeBytes !== 0) {
       writer.uint32(312).int64(message.freeBytes);
+    }
+    if (message.labelState !== DeviceLabelState.UNSPECIFIED) {
+      writer.uint32(320).int32(deviceLabelStateToNumber(message.labelState));
+    }
+    if (message.labelId !== "") {
+      writer.uint32(330).string(message.labelId);
+    }
+    if (message.foreignLabel !== undefined) {
+      ForeignLabel.encode(message.foreignLabel, writer.uint32(338).fork()).join();
     }
     return writer;
   },
@@ -2510,6 +2606,30 @@ export const Device: MessageFns<Device> = {
             message.freeBytes = longToNumber(reader.int64());
             continue;
           }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.labelState = deviceLabelStateFromJSON(reader.int32());
+            continue;
+          }
+          case 41: {
+            if (tag !== 330) {
+              break;
+            }
+
+            message.labelId = reader.string();
+            continue;
+          }
+          case 42: {
+            if (tag !== 338) {
+              break;
+            }
+
+            message.foreignLabel = ForeignLabel.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2578,6 +2698,90 @@ export const Device: MessageFns<Device> = {
     message.sliceBytes = object.sliceBytes ?? 0;
     message.diskCount = object.diskCount ?? 0;
     message.freeBytes = object.freeBytes ?? 0;
+    message.labelState = object.labelState ?? DeviceLabelState.UNSPECIFIED;
+    message.labelId = object.labelId ?? "";
+    message.foreignLabel = (object.foreignLabel !== undefined && object.foreignLabel !== null)
+      ? ForeignLabel.fromPartial(object.foreignLabel)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseForeignLabel(): ForeignLabel {
+  return { labelId: "", deviceId: "", fleetId: "" };
+}
+
+export const ForeignLabel: MessageFns<ForeignLabel> = {
+  encode(message: ForeignLabel, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.labelId !== "") {
+      writer.uint32(10).string(message.labelId);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(18).string(message.deviceId);
+    }
+    if (message.fleetId !== "") {
+      writer.uint32(26).string(message.fleetId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ForeignLabel {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseForeignLabel();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.labelId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.fleetId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ForeignLabel>): ForeignLabel {
+    return ForeignLabel.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ForeignLabel>): ForeignLabel {
+    const message = createBaseForeignLabel();
+    message.labelId = object.labelId ?? "";
+    message.deviceId = object.deviceId ?? "";
+    message.fleetId = object.fleetId ?? "";
     return message;
   },
 };

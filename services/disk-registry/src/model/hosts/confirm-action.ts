@@ -1,13 +1,12 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import type { Device, DeviceIdentity, RegistryTransaction } from "../store/schema.js";
-import { type ActionResult, actionResult, named } from "./action-result.js";
-import { advance } from "./attach-states.js";
-import { withReportedHealth } from "./device-health.js";
-import { type DeviceSelector, requireDevices } from "./device-selection.js";
-import { isUnproven, whyReplaced } from "./reported-devices.js";
-import { type SharedSerialNumbers, sharersIn, whyRefused } from "./same-bytes.js";
-
-type Replaced = Device & { readonly replacement: DeviceIdentity };
+import { type ActionResult, actionResult, named } from "../devices/action-result.js";
+import { advance } from "../devices/attach-states.js";
+import { withReportedHealth } from "../devices/device-health.js";
+import { type DeviceSelector, requireDevices } from "../devices/device-selection.js";
+import { isUnproven, type Replaced, whyReplaced } from "../devices/replaced.js";
+import { type SharedSerialNumbers, sharersIn, whyRefused } from "../devices/same-bytes.js";
+import { identityOf } from "../identity/hardware.js";
+import type { Device, RegistryTransaction } from "../store/schema.js";
 
 /**
  * Records that the hardware found in the devices' places is the devices' own, as an operator states. Confirms all the
@@ -38,8 +37,12 @@ export function confirmDevice(
   return actionResult("S_OK", `confirmed: ${named(replaced.map(({ deviceId }) => deviceId))}`);
 }
 
+/** Returns the device with the hardware found in its place. Its contents stay as they are known. */
 function asConfirmed({ replacement, ...device }: Replaced, nowMs: number): Device {
   // Only AddDevice accepts the grown size.
-  const { sizeBytes } = device;
-  return withReportedHealth({ ...device, ...replacement, sizeBytes }, { health: "ONLINE", healthMessage: "" }, nowMs);
+  const { sizeBytes, label, ...rest } = device;
+  // A label that was not found is written again.
+  const kept = label !== undefined && (device.labelState ?? "VALID") === "VALID" && { label };
+  const confirmed = { ...rest, ...kept, ...identityOf(replacement), sizeBytes };
+  return withReportedHealth(confirmed, { health: "ONLINE", healthMessage: "" }, nowMs);
 }

@@ -1,0 +1,51 @@
+import { ownerOf, unlabelled } from "../identity/labels.js";
+import { holdsAnyDisk } from "../store/runs.js";
+import { type Device, type Host, isHeld, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
+import { disksText } from "./action-result.js";
+import { strangeLabelText } from "./replaced.js";
+
+/**
+ * Returns why the device is not added: the drive carries the label of another fleet, or of a device of this one. Such a
+ * device may be in use, and an added drive is erased. Returns undefined when it may be added.
+ */
+export function whyForeign(tables: RegistryTables, device: Device, eraseForeign: boolean): string | undefined {
+  const { deviceId, hostId, foundLabel, attachState } = device;
+  if (foundLabel === undefined) return undefined;
+  const owner = ownerOf(tables, foundLabel);
+  const isOwn = owner?.deviceId === deviceId;
+  if (owner !== undefined && !isOwn && holdsAnyDisk(owner) && whyNotGone(tables, owner) === undefined)
+    return `device ${deviceId} of host ${hostId} carries the label of device ${owner.deviceId}, which is gone from host ${owner.hostId} and holds ${disksText(owner)}: AdoptDevice makes it that device, with what is on it (diskmesh adopt-device ${hostId} ${deviceId}); to give up what is on it, purge device ${owner.deviceId} first`;
+  // Nothing is lost: the registry knows the label, and has nothing on its device.
+  const isUnused = owner !== undefined && (isOwn ? attachState !== "UNKNOWN" : !holdsAnyDisk(owner) && !isHeld(owner));
+  if (eraseForeign || isUnused) return undefined;
+  const erase = `to erase it, add it with erase_foreign (diskmesh add-device ${hostId} ${deviceId} --erase-foreign)`;
+  if (owner === undefined || isOwn)
+    return `DEVICE_OF_ANOTHER_FLEET: device ${deviceId} of host ${hostId} carries ${strangeLabelText(foundLabel)}: attach it where it belongs; ${erase}`;
+  return `device ${deviceId} of host ${hostId} carries the label of device ${owner.deviceId}, which is in use on host ${owner.hostId}, so it is a copy, or may become one: ${erase}`;
+}
+
+/** Returns the device whose drive's foreign label is to be overwritten, and takes that label from its former device. */
+export function overwritten(tx: RegistryTransaction, device: Device): Device {
+  const former = device.foundLabel && ownerOf(tx, device.foundLabel);
+  if (
+    former !== undefined &&
+    former.deviceId !== device.deviceId &&
+    former.label?.labelId === device.foundLabel?.labelId
+  ) {
+    // A drive that is still in its place keeps its label there.
+    if (whyNotGone(tx, former) === undefined) tx.devices.put(unlabelled(former));
+  }
+  return unlabelled(device);
+}
+
+/**
+ * Returns why the device may still be in its place; undefined when its agent says that it is not, or an operator says
+ * that its host is DEAD.
+ */
+export function whyNotGone({ hosts }: RegistryTables, device: Device): string | undefined {
+  const { deviceId, hostId, missing, replacement, nothingThere } = device;
+  const host: Host | undefined = hosts.get(hostId);
+  if (host === undefined || host.state === "DEAD") return undefined;
+  if (missing || nothingThere || replacement !== undefined) return undefined;
+  return `device ${deviceId} is in its place on host ${hostId}, as far as its agent has said: take the drive out there, or, if host ${hostId} is gone for good, declare it DEAD (SetHostState)`;
+}

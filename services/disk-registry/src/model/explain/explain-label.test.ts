@@ -1,0 +1,108 @@
+import { expect } from "chai";
+import { known } from "../../testing/causes.js";
+import { aDevice, aHost, type DeviceFields, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import { causesOf } from "./explain.js";
+
+const LABEL = "a".repeat(32);
+const { path, offsetBytes, sizeBytes, blockSizeBytes } = aDevice("d1");
+const replacement = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber: "s-2" };
+
+interface Row {
+  readonly title: string;
+  readonly d1?: DeviceFields;
+  /** Device of host h2, which is not added. Undefined: there is none. */
+  readonly p1?: DeviceFields;
+  readonly of: "d1" | "p1";
+  readonly reason: string | undefined;
+  readonly command?: string;
+}
+
+const holding: DeviceFields = { diskId: diskId("x"), label: { labelId: LABEL } };
+const ofD1: DeviceFields = { foundLabel: { labelId: LABEL, deviceId: deviceId("d1") } };
+
+const rows: readonly Row[] = [
+  {
+    title: "its drive is in another place",
+    ...{ d1: { ...holding, missing: true }, p1: ofD1 },
+    of: "d1",
+    reason: "FOUND_ELSEWHERE",
+    command: "diskmesh adopt-device h2 p1",
+  },
+  {
+    title: "it has the drive of another device",
+    ...{ d1: { ...holding, missing: true }, p1: ofD1 },
+    of: "p1",
+    reason: "FOUND_ELSEWHERE",
+    command: "diskmesh adopt-device h2 p1",
+  },
+  {
+    title: "a copy of its drive is in another place",
+    ...{ d1: holding, p1: ofD1 },
+    of: "d1",
+    reason: "LABEL_TWICE",
+    command: "diskmesh add-device h2 p1 --erase-foreign",
+  },
+  {
+    title: "it has a copy of the drive of another device",
+    ...{ d1: holding, p1: ofD1 },
+    of: "p1",
+    reason: "LABEL_TWICE",
+    command: "diskmesh add-device h2 p1 --erase-foreign",
+  },
+  {
+    title: "its place has a copy of its drive",
+    d1: { ...holding, replacement: { ...replacement, refusedFor: "LABEL_ON_OTHER_HARDWARE" } },
+    of: "d1",
+    reason: "REPLACED",
+    command: "diskmesh adopt-device h1 d1",
+  },
+  {
+    title: "two drives have its label, and neither is proven",
+    d1: { ...holding, replacement: { ...replacement, refusedFor: "LABEL_TWICE" } },
+    of: "d1",
+    reason: "LABEL_TWICE",
+    command: "diskmesh adopt-device h1 d1",
+  },
+  {
+    title: "its place has a drive of another fleet, and it has no disk",
+    d1: { ...{ label: { labelId: LABEL } }, replacement: { ...replacement, refusedFor: "LABEL_OF_OTHER_FLEET" } },
+    of: "d1",
+    reason: "REPLACED",
+    command: "diskmesh add-device h1 d1 --erase-foreign",
+  },
+  {
+    title: "its place has a drive of another fleet, and a disk is on it",
+    d1: { ...holding, replacement: { ...replacement, refusedFor: "LABEL_OF_OTHER_FLEET" } },
+    of: "d1",
+    reason: "REPLACED",
+  },
+  {
+    title: "it is of another fleet",
+    p1: { foundLabel: { labelId: LABEL, deviceId: deviceId("z"), fleetId: "other" } },
+    of: "p1",
+    reason: "FOREIGN_LABEL",
+    command: "diskmesh add-device h2 p1 --erase-foreign",
+  },
+  {
+    title: "its drive is of a device that was removed",
+    d1: { attachState: "DETACHED", detachConfirmed: true, label: { labelId: LABEL } },
+    p1: ofD1,
+    of: "p1",
+    reason: "NOT_ADDED",
+    command: "diskmesh add-host h2",
+  },
+];
+
+describe("the causes of a device with a label", () => {
+  for (const { title, d1 = {}, p1, of, reason, command } of rows)
+    it(`${title} -> ${reason}`, () => {
+      const place = p1 && aDevice("p1", { hostId: hostId("h2"), attachState: "UNKNOWN", detachConfirmed: true, ...p1 });
+      const devices = [aDevice("d1", d1), ...(place === undefined ? [] : [place])];
+      const fleet = new TestFleet({ hosts: [aHost("h1"), aHost("h2")], devices });
+      const [cause] = causesOf(fleet.tables, { kind: "DEVICE", name: deviceId(of) }, known());
+      expect(cause?.reason).to.equal(reason);
+      expect((cause?.cures ?? []).flatMap(([, each]) => each || [])).to.deep.equal(
+        command === undefined ? [] : [command],
+      );
+    });
+});

@@ -1,0 +1,90 @@
+import type { Cure } from "@diskmesh/domain";
+import { disksOnItText, disksText } from "../devices/action-result.js";
+import { whyForeign, whyNotGone } from "../devices/foreign-labels.js";
+import { isUnproven, type Replaced, refusedFor, strangeLabelText, whyReplaced } from "../devices/replaced.js";
+import { otherPlacesOf, ownerOf } from "../identity/labels.js";
+import { holdsAnyDisk } from "../store/runs.js";
+import type { Device, RegistryTables } from "../store/schema.js";
+import type { Cause, Subject } from "./cause.js";
+
+type Found = Omit<Cause, "subject"> | undefined;
+
+const subjectOf = ({ deviceId }: Device): Subject => ({ kind: "DEVICE", name: deviceId });
+
+const adoptAt = ({ hostId, deviceId }: Device): string => `diskmesh adopt-device ${hostId} ${deviceId}`;
+
+const eraseAt = (place: Device): string =>
+  holdsAnyDisk(place) ? "" : `diskmesh add-device ${place.hostId} ${place.deviceId} --erase-foreign`;
+
+/** Explains a label that is on two drives, or on a drive in another place than its device's. */
+export function labelCause(tables: RegistryTables, device: Device): Found {
+  const [place] = otherPlacesOf(tables, device);
+  if (place !== undefined) return inAnotherPlace(tables, device, place);
+  const { deviceId, foundLabel, attachState, replacement } = device;
+  if (foundLabel === undefined || replacement !== undefined || whyForeign(tables, device, false) === undefined)
+    return undefined;
+  const owner = ownerOf(tables, foundLabel);
+  if (owner !== undefined && owner.deviceId !== deviceId) return inAnotherPlace(tables, owner, device);
+  return {
+    reason: "FOREIGN_LABEL",
+    message: `the drive of device ${deviceId} carries ${strangeLabelText(foundLabel)}, so it may be in use elsewhere`,
+    cures: [["attach the drive where it belongs, or have it erased", eraseAt(device)]],
+    isRoutine: attachState === "UNKNOWN",
+  };
+}
+
+function inAnotherPlace(tables: RegistryTables, device: Device, place: Device): Found {
+  const where = `a drive in the place of device ${place.deviceId} on host ${place.hostId} carries the label of device ${device.deviceId} of host ${device.hostId}`;
+  const becauseOf = [device, place].map(subjectOf);
+  const disks = holdsAnyDisk(device) ? ` with ${disksText(device)}` : "";
+  if (whyNotGone(tables, device) === undefined)
+    return {
+      reason: "FOUND_ELSEWHERE",
+      message: `${where}, which is not in its own place`,
+      cures: [[`have device ${device.deviceId}${disks} go on there, or put the drive back`, adoptAt(place)]],
+      becauseOf,
+    };
+  return {
+    reason: "LABEL_TWICE",
+    message: `${where}, which goes on in its own place; one of the two is a copy`,
+    cures: [["take the copy out, or have it erased", eraseAt(place)]],
+    becauseOf,
+  };
+}
+
+/** Explains other hardware in the place of a device. `add` is the command that accepts it as new. */
+export function replacedCause(device: Replaced, add: string): Found {
+  const { deviceId, hostId, replacement } = device;
+  const serialNumber = `serial number ${replacement.serialNumber || "unknown"}`;
+  const refused = refusedFor(device);
+  if (refused === "UNIDENTIFIED" || refused === "OTHER_HARDWARE")
+    return {
+      reason: "REPLACED",
+      message: `${isUnproven(device) ? "unidentified" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, ${serialNumber}`,
+      cures: [
+        ...(refused === "UNIDENTIFIED"
+          ? [
+              [
+                "check that the drive is the same, then confirm it",
+                `diskmesh confirm-device ${hostId} ${deviceId}`,
+              ] as Cure,
+            ]
+          : []),
+        acceptOrPutBack(device, add),
+      ],
+    };
+  const isOwn = refused === "LABEL_ON_OTHER_HARDWARE" || refused === "LABEL_TWICE";
+  const adopt: Cure = ["check that the drive has the device's latest data, then adopt it", adoptAt(device)];
+  const eraseForeign = add.includes("add-device") ? `${add} --erase-foreign` : add;
+  return {
+    reason: refused === "LABEL_TWICE" ? "LABEL_TWICE" : "REPLACED",
+    message: `device ${deviceId}: ${whyReplaced(device)}; the drive has ${serialNumber}`,
+    cures: isOwn ? [adopt] : [acceptOrPutBack(device, eraseForeign)],
+  };
+}
+
+function acceptOrPutBack(device: Device, add: string): Cure {
+  // AddDevice is refused while a disk is on the device.
+  if (!holdsAnyDisk(device)) return ["put the former hardware back, or accept the new hardware", add];
+  return [`put the former hardware back: ${disksOnItText(device)}, and the new hardware is refused`, ""];
+}

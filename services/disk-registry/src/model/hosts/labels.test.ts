@@ -1,0 +1,246 @@
+import { expect } from "chai";
+import {
+  aDevice,
+  aDisk,
+  aHost,
+  type DeviceFields,
+  deviceId,
+  diskId,
+  hostId,
+  leader,
+  MIB,
+  TestFleet,
+} from "../../testing/fleet-fixture.js";
+import { NOW_MS, register, registration, reported } from "../../testing/registrations.js";
+import type { ReportedDevice } from "../devices/reported-devices.js";
+import { NO_SHARED_SERIAL_NUMBERS } from "../devices/same-bytes.js";
+import type { ReportedLabel } from "../identity/labels.js";
+import { addDevice } from "./add-action.js";
+import { confirmDevice } from "./confirm-action.js";
+
+const OWN = "a".repeat(32);
+const OTHER = "b".repeat(32);
+const NEW = "c".repeat(32);
+const call = { nowMs: NOW_MS, waitingRetryAfterMs: 1, shared: NO_SHARED_SERIAL_NUMBERS };
+
+const label = (labelId: string, names = "d1", fleetId = leader.tabletId): ReportedLabel => ({
+  labelState: "VALID",
+  readLabel: { fleetId, deviceId: deviceId(names), labelId },
+});
+
+const SERIAL = { serialNumber: "serial-d1" };
+const OF_BOOT_1 = { serialNumber: "", fileIdentity: "boot-1 block 8:16:1" };
+const OF_BOOT_2 = { serialNumber: "", fileIdentity: "boot-2 block 8:32:1" };
+const ELSE = { serialNumber: "serial-of-another" };
+const HELD: DeviceFields = { diskId: diskId("a"), label: { labelId: OWN }, labelState: "VALID" };
+
+/** Registers h1 after a start of its agent, with the report of d1, and others. */
+function restart(fleet: TestFleet, report: Partial<ReportedDevice>, ...others: ReportedDevice[]) {
+  const devices = [reported("d1", { attached: false, ...report }), ...others];
+  return register(fleet, registration(devices, { bootId: "h1-boot-2", slices: true }));
+}
+
+const fleetOf = (fields: DeviceFields, ...others: DeviceFields[]): TestFleet =>
+  new TestFleet({
+    hosts: [aHost("h1", { slices: true }), aHost("h2", { slices: true })],
+    devices: [aDevice("d1", fields), ...others.map((each, at) => aDevice(`d${at + 2}`, each))],
+    disks: [aDisk("a", ["d1"])],
+  });
+
+interface Row {
+  readonly title: string;
+  readonly known: DeviceFields;
+  readonly found: Partial<ReportedDevice>;
+  /** Undefined: accepted. */
+  readonly refused?: string;
+  readonly label?: string | undefined;
+}
+
+const rows: readonly Row[] = [
+  { title: "its label, its serial number", known: { ...HELD }, found: { ...SERIAL, ...label(OWN) }, label: OWN },
+  {
+    title: "its label, a drive without a serial number after a boot",
+    known: { ...HELD, ...OF_BOOT_1 },
+    found: { ...OF_BOOT_2, ...label(OWN) },
+    label: OWN,
+  },
+  {
+    title: "its label, another serial number",
+    known: HELD,
+    found: { ...ELSE, ...label(OWN) },
+    refused: "LABEL_ON_OTHER_HARDWARE",
+    label: OWN,
+  },
+  { title: "no label read, its serial number", known: HELD, found: SERIAL, label: OWN },
+  {
+    title: "no label read, a drive without a serial number after a boot",
+    known: { ...HELD, ...OF_BOOT_1 },
+    found: OF_BOOT_2,
+    refused: "UNIDENTIFIED",
+    label: OWN,
+  },
+  { title: "no label, its serial number", known: HELD, found: { ...SERIAL, labelState: "NONE" }, label: undefined },
+  { title: "a damaged label, its serial number", known: HELD, found: { labelState: "DAMAGED" }, label: undefined },
+  {
+    title: "a damaged label, a drive without a serial number after a boot",
+    known: { ...HELD, ...OF_BOOT_1 },
+    found: { ...OF_BOOT_2, labelState: "DAMAGED" },
+    refused: "UNIDENTIFIED",
+    label: OWN,
+  },
+  {
+    title: "an unrecorded label, its serial number",
+    known: { diskId: diskId("a") },
+    found: { ...SERIAL, ...label(NEW) },
+    label: NEW,
+  },
+  {
+    title: "an unrecorded label, a drive without a serial number after a boot",
+    known: { diskId: diskId("a"), ...OF_BOOT_1 },
+    found: { ...OF_BOOT_2, ...label(NEW) },
+    refused: "LABEL_ON_OTHER_HARDWARE",
+    label: undefined,
+  },
+  {
+    title: "the label of another fleet, its serial number",
+    known: HELD,
+    found: { ...SERIAL, ...label(NEW, "d1", "another-tablet") },
+    refused: "LABEL_OF_OTHER_FLEET",
+    label: OWN,
+  },
+  {
+    title: "the label of a device that nobody knows",
+    known: HELD,
+    found: { ...SERIAL, ...label(NEW, "d9") },
+    refused: "LABEL_OF_OTHER_FLEET",
+    label: OWN,
+  },
+  {
+    title: "the label of another device, its serial number: another drive was copied onto it",
+    known: HELD,
+    found: { ...SERIAL, ...label(OTHER, "d2") },
+    refused: "LABEL_OF_OTHER_DEVICE",
+    label: OWN,
+  },
+];
+
+describe("labels", () => {
+  for (const { title, known, found, refused, label: after } of rows)
+    it(`${title} -> ${refused ?? "accepted"}`, () => {
+      const fleet = fleetOf(known, { label: { labelId: OTHER }, hostId: hostId("h2") });
+      restart(fleet, found);
+      const device = fleet.device("d1");
+      expect(device.replacement?.refusedFor).to.equal(refused);
+      expect(device.label?.labelId).to.equal(after);
+      expect(device.health).to.equal(refused === undefined ? "ONLINE" : "ERROR");
+      if (refused !== undefined) expect(device.healthMessage).to.match(/label|confirm/i);
+    });
+
+  it("an accepted drive without a serial number is opened under the identity of this boot, and not distrusted", () => {
+    const fleet = fleetOf({ ...OF_BOOT_1, label: { labelId: OWN }, sliceBytes: MIB });
+    const { allowed } = restart(fleet, { ...OF_BOOT_2, ...label(OWN) });
+    expect(allowed[0]?.expected).to.deep.include(OF_BOOT_2);
+    expect(fleet.device("d1").runs).to.deep.equal([]);
+  });
+
+  it("drives without serial numbers that changed places are refused, and go on once they are back", () => {
+    const other = { ...OF_BOOT_1, fileIdentity: "boot-1 block 8:48:1", label: { labelId: OTHER } };
+    const fleet = fleetOf({ ...HELD, ...OF_BOOT_1 }, other);
+    const second = { ...OF_BOOT_2, fileIdentity: "boot-2 block 8:48:1", attached: false };
+    restart(fleet, { ...OF_BOOT_2, ...label(OTHER, "d2") }, reported("d2", { ...second, ...label(OWN, "d1") }));
+    for (const id of ["d1", "d2"])
+      expect(fleet.device(id).replacement?.refusedFor, id).to.equal("LABEL_OF_OTHER_DEVICE");
+    restart(fleet, { ...OF_BOOT_2, ...label(OWN) }, reported("d2", { ...second, ...label(OTHER, "d2") }));
+    for (const id of ["d1", "d2"]) {
+      expect(fleet.device(id).replacement, id).to.equal(undefined);
+      expect(fleet.device(id).health, id).to.equal("ONLINE");
+    }
+  });
+
+  it("the same label twice: the drive whose hardware is recorded goes on", () => {
+    const fleet = fleetOf(HELD);
+    restart(fleet, { ...SERIAL, ...label(OWN) }, reported("d3", { ...label(OWN), attached: false }));
+    expect(fleet.device("d1").replacement).to.equal(undefined);
+    expect(fleet.device("d3")).to.deep.include({
+      attachState: "UNKNOWN",
+      foundLabel: { labelId: OWN, deviceId: "d1" },
+    });
+    expect(() => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d3") }, call))).to.throw(
+      /carries the label of device d1, which is in use/,
+    );
+  });
+
+  it("the same label twice, on drives without serial numbers after a boot: both wait", () => {
+    const fleet = fleetOf({ ...HELD, ...OF_BOOT_1 });
+    const copy = reported("d3", { ...OF_BOOT_2, fileIdentity: "boot-2 block 8:64:1", ...label(OWN), attached: false });
+    restart(fleet, { ...OF_BOOT_2, ...label(OWN) }, copy);
+    expect(fleet.device("d1").replacement?.refusedFor).to.equal("LABEL_TWICE");
+    expect(fleet.device("d3").attachState).to.equal("UNKNOWN");
+  });
+
+  it("the same label in the place of another host: both wait", () => {
+    const elsewhere: DeviceFields = {
+      ...{ hostId: hostId("h2"), attachState: "UNKNOWN", serialNumber: "" },
+      foundLabel: { labelId: OWN, deviceId: deviceId("d1") },
+    };
+    const fleet = fleetOf({ ...HELD, ...OF_BOOT_1 }, elsewhere);
+    restart(fleet, { ...OF_BOOT_2, ...label(OWN) });
+    expect(fleet.device("d1").replacement?.refusedFor).to.equal("LABEL_TWICE");
+  });
+
+  it("a new device with a foreign label is added only to be erased, and its label is overwritten", () => {
+    const fleet = fleetOf({ attachState: "UNKNOWN" });
+    const foreign = label(OTHER, "x1", "another-tablet");
+    restart(fleet, foreign);
+    const add = (eraseForeign: boolean) =>
+      fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { ...call, eraseForeign }));
+    expect(() => add(false)).to.throw(/DEVICE_OF_ANOTHER_FLEET.*device x1 of fleet another-tablet/);
+    expect(add(true).code).to.equal("S_OK");
+    // Registers again before the label is written.
+    restart(fleet, foreign);
+    const { replacement, attachState, label: own } = fleet.device("d1");
+    expect({ replacement, attachState, own }).to.deep.equal({
+      replacement: undefined,
+      attachState: "ATTACHING",
+      own: undefined,
+    });
+  });
+
+  it("a drive whose device is gone from its place is added only when nothing is on that device", () => {
+    const gone: DeviceFields = { ...HELD, hostId: hostId("h2"), missing: true };
+    const fleet = new TestFleet({
+      hosts: [aHost("h1", { slices: true }), aHost("h2")],
+      devices: [aDevice("d1", { attachState: "UNKNOWN" }), aDevice("d2", gone)],
+    });
+    restart(fleet, label(OWN, "d2"));
+    const add = () =>
+      fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { ...call, eraseForeign: true }));
+    expect(add).to.throw(/gone from host h2 and holds disk a.*adopt-device h1 d1/);
+    fleet.transact((tx) => tx.devices.put({ ...fleet.device("d2"), runs: [] }));
+    expect(add().code).to.equal("S_OK");
+    expect(fleet.device("d2").label).to.equal(undefined);
+  });
+
+  it("ConfirmDevice decides about drives without a label alone, and has the label written again", () => {
+    const confirm = (fleet: TestFleet) =>
+      fleet.transact((tx) =>
+        confirmDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, shared: NO_SHARED_SERIAL_NUMBERS }),
+      );
+    const copied = fleetOf(HELD);
+    restart(copied, { ...ELSE, ...label(OWN) });
+    expect(() => confirm(copied)).to.throw(/cannot be confirmed: .*adopt-device h1 d1/);
+    const erased = fleetOf({ ...HELD, ...OF_BOOT_1 });
+    restart(erased, { ...OF_BOOT_2, labelState: "NONE" });
+    expect(confirm(erased).code).to.equal("S_OK");
+    expect(erased.device("d1").label).to.equal(undefined);
+    expect(erased.device("d1").health).to.equal("ONLINE");
+  });
+
+  it("a drive without a serial number is added where it gets a label", () => {
+    const add = (fleet: TestFleet) => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, call));
+    const unlabelled = fleetOf({ ...OF_BOOT_1, attachState: "UNKNOWN" });
+    expect(() => add(unlabelled)).to.throw(/ConfirmDevice after each/);
+    const read = fleetOf({ ...OF_BOOT_1, attachState: "UNKNOWN", labelState: "NONE" });
+    expect(add(read).code).to.equal("S_OK");
+  });
+});

@@ -1,0 +1,102 @@
+import type { DeviceId } from "@diskmesh/domain";
+import type { DeviceIdentity } from "../store/device-identity.js";
+import type { FoundLabel, LabelState } from "../store/device-label.js";
+import type { Device, RegistryTables } from "../store/schema.js";
+import type { Label } from "./decisions.js";
+
+/** Label of a device as its agent reports it. */
+export interface ReportedLabel {
+  /** Absent: the agent reads no labels, or could not read the device. */
+  readonly labelState?: LabelState | undefined;
+  /** Set with VALID. */
+  readonly readLabel?: { readonly fleetId: string; readonly deviceId: DeviceId; readonly labelId: string } | undefined;
+}
+
+/** Labels of one registration, and this fleet's own id. */
+export interface LabelsOfHost {
+  readonly fleetId: string;
+  /** Places of the host by the label that was found there. */
+  readonly placesOf: ReadonlyMap<string, readonly DeviceId[]>;
+}
+
+export function labelsOfHost(
+  fleetId: string,
+  devices: readonly (ReportedLabel & { readonly deviceId: DeviceId })[],
+): LabelsOfHost {
+  const placesOf = new Map<string, DeviceId[]>();
+  for (const { deviceId, readLabel: label } of devices) {
+    if (label === undefined) continue;
+    const places = placesOf.get(label.labelId);
+    if (places === undefined) placesOf.set(label.labelId, [deviceId]);
+    else places.push(deviceId);
+  }
+  return { fleetId, placesOf };
+}
+
+/** Compares the reported label with the recorded one. */
+export function labelIn(tables: RegistryTables, device: Device, reported: ReportedLabel, ofHost: LabelsOfHost): Label {
+  const { labelState, readLabel: label } = reported;
+  if (labelState === undefined) return "UNREAD";
+  if (labelState !== "VALID" || label === undefined) return labelState === "DAMAGED" ? "DAMAGED" : "NONE";
+  if (label.labelId === device.label?.labelId)
+    return isElsewhere(tables, device, label.labelId, ofHost) ? "OWN_TWICE" : "OWN";
+  // The drive carries this label until the device's own is written over it.
+  if (label.labelId === device.formerLabelId) return "NONE";
+  const { fleetId, ...own } = label;
+  const owner = fleetId === ofHost.fleetId ? ownerOf(tables, own) : undefined;
+  if (owner === undefined) return "OF_OTHER_FLEET";
+  if (owner.deviceId !== device.deviceId) return "OF_OTHER";
+  return device.label === undefined ? "UNRECORDED" : "FORMER";
+}
+
+/**
+ * Returns the device whose recorded label it is, or else the device that a label of this registry names; undefined for
+ * none. An adopted device keeps the label that names its former place.
+ */
+export function ownerOf(tables: RegistryTables, { labelId, deviceId, fleetId }: FoundLabel): Device | undefined {
+  if (fleetId !== undefined) return undefined;
+  const [recorded] = tables.devices.by("byLabel", labelId);
+  return recorded ?? tables.devices.get(deviceId);
+}
+
+/** Returns the devices in whose places drives with the device's label were found, itself not included. */
+export function otherPlacesOf(tables: RegistryTables, { deviceId, label }: Device): readonly Device[] {
+  if (label === undefined) return [];
+  const found = [...tables.devices.by("byFoundLabel", label.labelId)];
+  return found.filter((other) => other.deviceId !== deviceId && !other.missing);
+}
+
+function isElsewhere(tables: RegistryTables, device: Device, labelId: string, { placesOf }: LabelsOfHost): boolean {
+  if (placesOf.get(labelId)?.some((deviceId) => deviceId !== device.deviceId)) return true;
+  return otherPlacesOf(tables, device).some(({ hostId }) => hostId !== device.hostId);
+}
+
+/** Report of what is in the place of a device. */
+type Findings = ReportedLabel & Pick<DeviceIdentity, "serialNumber" | "fileIdentity"> & { readonly attached: boolean };
+
+/** Returns the device with what its agent found in its place: a label, or nothing at all. */
+export function withFindings(device: Device, found: Findings, fleetId: string): Device {
+  const { labelState } = found;
+  const foundLabel = othersLabel(device, found, fleetId);
+  const nothingThere = !found.attached && !found.fileIdentity && found.serialNumber === "";
+  const isSameLabel = JSON.stringify(foundLabel) === JSON.stringify(device.foundLabel);
+  if (isSameLabel && device.labelState === labelState && (device.nothingThere ?? false) === nothingThere) return device;
+  const { labelState: _, foundLabel: __, nothingThere: ___, ...rest } = device;
+  const there = nothingThere && ({ nothingThere } as const);
+  return { ...rest, ...(labelState && { labelState }), ...(foundLabel && { foundLabel }), ...there };
+}
+
+/** Returns the reported label, unless it is the device's own, or is to be overwritten. */
+function othersLabel(device: Device, { readLabel: label }: ReportedLabel, fleetId: string): FoundLabel | undefined {
+  if (label === undefined || label.labelId === device.label?.labelId || label.labelId === device.formerLabelId)
+    return undefined;
+  const { labelId, deviceId } = label;
+  return label.fleetId === fleetId ? { labelId, deviceId } : { labelId, deviceId, fleetId: label.fleetId };
+}
+
+/** Returns the device without a label of its own; the drive may carry one that is to be overwritten. */
+export function unlabelled(device: Device): Device {
+  const { label, foundLabel, formerLabelId: _, ...rest } = device;
+  const carried = device.labelState === "VALID" ? (foundLabel ?? label)?.labelId : undefined;
+  return carried === undefined ? rest : { ...rest, formerLabelId: carried };
+}
