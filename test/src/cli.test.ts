@@ -72,6 +72,8 @@ describe("the diskmesh command and a mesh", () => {
     expect((await listed("devices --host host-2")).map(({ attachState }) => attachState)).to.deep.equal(
       Array(2).fill("ATTACH_STATE_ATTACHED"),
     );
+    expect(await done("adopt-device host-1 host-1-device-1")).to.match(/^S_ALREADY: no drive .* waits/);
+    expect(await done("add-device host-1 host-1-device-1 --erase-foreign")).to.match(/^S_ALREADY/);
     expect(await done("remove-host host-2 --wait")).to.contain("host-2 is out of operation");
     await done("add-host host-2 --wait");
     await devicesReady(mesh);

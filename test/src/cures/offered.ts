@@ -16,7 +16,7 @@ const STRING = /\/\*[\s\S]*?\*\/|\/\/[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.
 /** Part of a template. */
 const HOLE = /\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}/g;
 const RPC =
-  /\b(?:Add|Cancel|Confirm|Decide|Delete|Detach|Fence|Forget|List|Provide|Publish|Purge|Remove|Resume|Set|Unpublish)(?:[A-Z][a-z]+)+\b/g;
+  /\b(?:Add|Adopt|Cancel|Confirm|Decide|Delete|Detach|Fence|Forget|List|Provide|Publish|Purge|Remove|Resume|Set|Unpublish)(?:[A-Z][a-z]+)+\b/g;
 const KEY = /\b(?:agents|deployments|dynamicDisks|executables|http|rpc|stemcells|telemetry|tls|watch)(?:\.[a-z]\w+)+/g;
 /** A command stands in backticks, behind a colon, or at the beginning of a string. */
 const IN_CODE = /(^["'`]|\\?`|: |\()diskmesh ([a-z][^`"'\\;,:)\n]*)/g;

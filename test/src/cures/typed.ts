@@ -11,7 +11,9 @@ const HOST_DISKS = "test/src/host-disks.test.ts";
  */
 export const TYPED: Readonly<Record<string, readonly [file: string, text: string]>> = {
   "add-device X X": [CURES, "other hardware in a device's place"],
+  "add-device X X --erase-foreign": [CLI, 'add-device host-1 host-1-device-1 --erase-foreign"'],
   "add-device X X --accept-unidentified": ["test/src/stuck/stuck-fleet.ts", "--accept-unidentified --wait"],
+  "adopt-device X X": [CLI, 'done("adopt-device host-1'],
   "add-host X": [CURES, "a device that was never added"],
   agents: ["test/src/agent-certificates-end.test.ts", 'typed("agents")'],
   "attach X --host X": [HOST_DISKS, '"attach scratch --host host-1"'],

@@ -17,6 +17,7 @@ interface Wanted {
   readonly keepData: boolean;
   readonly force: boolean;
   readonly acceptUnidentified: boolean;
+  readonly eraseForeign: boolean;
   /** 0 for the size that the registry chooses. */
   readonly sliceBytes: number;
 }
@@ -32,10 +33,10 @@ export function hostAction(facts: Omit<Action, "run">, ask: Ask): Action {
       const [hostId = "", deviceId = ""] = args;
       const flag = (name: string) => options[name] === true;
       const [dryRun, keepData, force] = [flag("dryRun"), flag("keepData"), flag("force")];
-      const acceptUnidentified = flag("acceptUnidentified");
+      const [acceptUnidentified, eraseForeign] = [flag("acceptUnidentified"), flag("eraseForeign")];
       const sliceSize = textOption(options, "sliceSize");
       const sliceBytes = sliceSize === "" ? 0 : sizeBytesOf(sliceSize);
-      const wanted = { hostId, deviceId, dryRun, keepData, force, acceptUnidentified, sliceBytes };
+      const wanted = { hostId, deviceId, dryRun, keepData, force, acceptUnidentified, eraseForeign, sliceBytes };
       return repeat(call, () => ask(mesh.registry, wanted));
     },
   };

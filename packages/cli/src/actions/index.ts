@@ -31,6 +31,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   "join-token": async () => (await import("./fleet/join-token.js")).joinToken,
   "add-device": async () => (await import("./fleet/operation.js")).addDevice,
   "confirm-device": async () => (await import("./fleet/operation.js")).confirmDevice,
+  "adopt-device": async () => (await import("./fleet/operation.js")).adoptDevice,
   "remove-device": async () => (await import("./fleet/operation.js")).removeDevice,
   "migrate-disk": async () => (await import("./fleet/migrate-disk.js")).migrateDisk,
   "replace-device": async () => (await import("./fleet/replace-device.js")).replaceDevice,

@@ -1,4 +1,4 @@
-import { AttachState, type Device, IdentifiedBy } from "@diskmesh/api/registry";
+import { AttachState, type Device, DeviceLabelState, IdentifiedBy } from "@diskmesh/api/registry";
 import { allPages } from "@diskmesh/rpc";
 import { type Columns, short, sizeText, troubleText } from "../../output/output.js";
 import { attachState } from "../../output/values.js";
@@ -12,7 +12,10 @@ const COLUMNS: Columns<Device> = {
   health: ({ health }) => short(health),
   size: ({ sizeBytes }) => sizeText(sizeBytes),
   free: ({ freeBytes }) => sizeText(freeBytes),
-  identified: ({ identifiedBy }) => (identifiedBy === IdentifiedBy.UNSPECIFIED ? "" : short(identifiedBy)),
+  identified: ({ identifiedBy, labelId }) => {
+    if (identifiedBy === IdentifiedBy.UNSPECIFIED) return "";
+    return identifiedBy === IdentifiedBy.NONE && labelId !== "" ? "LABEL" : short(identifiedBy);
+  },
   pool: ({ pool }) => pool,
   generation: ({ deviceGeneration }) => deviceGeneration,
   disks: ({ diskId, diskCount }) => (diskCount > 1 ? diskCount : diskId),
@@ -25,6 +28,7 @@ const WIDE: Columns<Device> = {
   slice: ({ sliceBytes }) => (sliceBytes === 0 ? "" : sizeText(sliceBytes)),
   "block size": ({ blockSizeBytes }) => blockSizeBytes,
   serial: ({ serialNumber }) => serialNumber,
+  label: ({ labelState }) => (labelState === DeviceLabelState.UNSPECIFIED ? "" : short(labelState)),
 };
 
 export const devices: Action = {

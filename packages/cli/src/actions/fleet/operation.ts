@@ -7,12 +7,16 @@ const SLICE_SIZE = [
   "--slice-size <size>",
   "size of the slices that disks take, a power of two such as 64MiB (that of the device, or of its pool)",
 ] as const;
+const ERASE_FOREIGN = [
+  "--erase-foreign",
+  "also take drives that carry a label of another fleet or device, and erase them",
+] as const;
 
 export const addHost: Action = hostAction(
   {
     usage: "add-host <host-id>",
     summary: "take a host, whose agent has registered, and its devices into operation",
-    options: [WAIT, DRY_RUN, SLICE_SIZE],
+    options: [WAIT, DRY_RUN, SLICE_SIZE, ERASE_FOREIGN],
     example: "diskmesh add-host host-4 --wait",
   },
   (registry, wanted) => registry.addHost(wanted),
@@ -48,9 +52,10 @@ export const addDevice: Action = hostAction(
       DRY_RUN,
       [
         "--accept-unidentified",
-        "accept a device without a serial number, which waits for confirm-device after each boot",
+        "accept a device without a serial number and label, which waits for confirm-device after each boot",
       ],
       SLICE_SIZE,
+      ERASE_FOREIGN,
     ],
     example: "diskmesh add-device host-4 host-4-nvme-1 --wait",
   },
@@ -65,6 +70,16 @@ export const confirmDevice: Action = hostAction(
     example: "diskmesh confirm-device host-4 host-4-sdb --dry-run",
   },
   (registry, wanted) => registry.confirmDevice(wanted),
+);
+
+export const adoptDevice: Action = hostAction(
+  {
+    usage: "adopt-device <host-id> <device-id>",
+    summary: "make a drive the device whose label it carries, with all disks on it, in the place where it is now",
+    options: [DRY_RUN],
+    example: "diskmesh adopt-device host-7 host-7-sdc --dry-run",
+  },
+  (registry, wanted) => registry.adoptDevice(wanted),
 );
 
 export const removeDevice: Action = hostAction(
