@@ -34,7 +34,7 @@ export function whyReplaced(device: Replaced): string {
     case "LABEL_TWICE":
       return `the drive at ${at} carries the label of device ${deviceId}, and so does a drive in another place, and neither is known to be its hardware: remove the copy, or ${adopt}`;
     case "LABEL_OF_OTHER_DEVICE":
-      return `the drive at ${at} carries the label of device ${foundLabel?.deviceId ?? ""}: put the drive of device ${deviceId} back${foreign}`;
+      return `the drive at ${at} carries the label of device ${foundLabel?.deviceId ?? ""}: put the drive of device ${deviceId} back, or correct the paths in the agent's config${foreign}`;
     case "LABEL_OF_OTHER_FLEET":
       return `the drive at ${at} carries ${strangeLabelText(foundLabel)}: put the drive of device ${deviceId} back${foreign}`;
   }
