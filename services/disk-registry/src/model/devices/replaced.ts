@@ -32,7 +32,7 @@ export function whyReplaced(device: Replaced): string {
     case "LABEL_ON_OTHER_HARDWARE":
       return `the drive at ${at} carries the label of device ${deviceId}, and is not known to be its hardware${inBrackets}, so it may be a copy: put the former hardware back, or ${adopt}`;
     case "LABEL_TWICE":
-      return `the drive at ${at} carries the label of device ${deviceId}, and so does a drive in another place, and neither is known to be its hardware: remove the copy, or ${adopt}`;
+      return `the drive at ${at} carries the label of device ${deviceId}, and so does a drive in another place, and neither is known to be its hardware: for the one with the latest data, ${adopt}`;
     case "LABEL_OF_OTHER_DEVICE":
       return `the drive at ${at} carries the label of device ${foundLabel?.deviceId ?? ""}: put the drive of device ${deviceId} back, or correct the paths in the agent's config${foreign}`;
     case "LABEL_OF_OTHER_FLEET":

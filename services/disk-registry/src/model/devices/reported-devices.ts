@@ -1,4 +1,4 @@
-import { type DeviceId, type HostId, isKnownSame } from "@diskmesh/domain";
+import { type DeviceId, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
 import { type Decision, decide, type Hardware, isRefused, type Label } from "../identity/decisions.js";
 import { identityChange, identityOf, isShownSame } from "../identity/hardware.js";
 import { type LabelsOfHost, labelIn, type ReportedLabel, withFindings } from "../identity/labels.js";
@@ -180,6 +180,12 @@ function isLabelAsKnown(device: Device, label: Label): boolean {
   return decision === "ACCEPT" || (decision === "REWRITE" && device.label === undefined);
 }
 
+function hardwareIn(device: Device, reported: ReportedDevice, heldSince: boolean): Hardware {
+  if (identityChange(device, reported) !== "") return "OTHER";
+  if (heldSince || isShownSame(device, reported)) return "SAME";
+  return identifiedBy(device) === "NONE" && identifiedBy(reported) === "NONE" ? "NAMELESS" : "UNPROVEN";
+}
+
 function mergeIdentity(
   before: Device,
   reported: ReportedDevice,
@@ -187,14 +193,14 @@ function mergeIdentity(
   nowMs: number,
 ): Device {
   const { pool, health, healthMessage } = reported;
-  const change = identityChange(before, reported);
   const inUse = before.attachState === "ATTACHING" || before.attachState === "ATTACHED" || holdsAnyDisk(before);
   const isGrown = before.sizeBytes !== 0 && reported.sizeBytes > before.sizeBytes;
-  const unchanged: Hardware = heldSince || isShownSame(before, reported) ? "SAME" : "UNKNOWN";
-  const decision = decide(label, change === "" ? unchanged : "OTHER");
+  const hardware = hardwareIn(before, reported, heldSince);
+  const decision = decide(label, hardware);
   const device = relabelled(before, reported, inUse ? decision : "ACCEPT");
   const { replacement: _, missing: __, grownToBytes: ___, refused: ____, ...known } = device;
-  if (inUse ? !isRefused(decision) : change === "" && !isGrown) {
+  const isAlike = hardware === "SAME" || hardware === "NAMELESS";
+  if (inUse ? !isRefused(decision) : isAlike && !isGrown) {
     const serialNumber = reported.serialNumber === "" ? device.serialNumber : reported.serialNumber;
     const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
     const fileIdentity = reported.fileIdentity || device.fileIdentity;

@@ -71,6 +71,20 @@ const rows: readonly Row[] = [
     refused: "LABEL_ON_OTHER_HARDWARE",
     label: OWN,
   },
+  {
+    title: "its label, no serial number where one is recorded",
+    known: HELD,
+    found: { ...OF_BOOT_2, ...label(OWN) },
+    refused: "LABEL_ON_OTHER_HARDWARE",
+    label: OWN,
+  },
+  {
+    title: "its label, a serial number where none is recorded",
+    known: { ...HELD, ...OF_BOOT_1 },
+    found: { ...ELSE, fileIdentity: OF_BOOT_2.fileIdentity, ...label(OWN) },
+    refused: "LABEL_ON_OTHER_HARDWARE",
+    label: OWN,
+  },
   { title: "no label read, its serial number", known: HELD, found: SERIAL, label: OWN },
   {
     title: "no label read, a drive without a serial number after a boot",
@@ -176,6 +190,8 @@ describe("labels", () => {
     restart(fleet, { ...OF_BOOT_2, ...label(OWN) }, copy);
     expect(fleet.device("d1").replacement?.refusedFor).to.equal("LABEL_TWICE");
     expect(fleet.device("d3").attachState).to.equal("UNKNOWN");
+    restart(fleet, { ...OF_BOOT_2, ...label(OWN) });
+    expect(fleet.device("d1").replacement?.refusedFor, "one is gone").to.equal("LABEL_TWICE");
   });
 
   it("the same label in the place of another host: both wait", () => {
@@ -186,6 +202,12 @@ describe("labels", () => {
     const fleet = fleetOf({ ...HELD, ...OF_BOOT_1 }, elsewhere);
     restart(fleet, { ...OF_BOOT_2, ...label(OWN) });
     expect(fleet.device("d1").replacement?.refusedFor).to.equal("LABEL_TWICE");
+  });
+
+  it("a device that is not in use has the identity of the drive found there, of which the label tells", () => {
+    const fleet = fleetOf({ attachState: "UNKNOWN" }, { ...HELD, hostId: hostId("h2") });
+    restart(fleet, { ...OF_BOOT_2, ...label(OWN, "d2") });
+    expect(fleet.device("d1")).to.deep.include({ ...OF_BOOT_2, foundLabel: { labelId: OWN, deviceId: "d2" } });
   });
 
   it("a new device with a foreign label is added only to be erased, and its label is overwritten", () => {

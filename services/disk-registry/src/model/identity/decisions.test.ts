@@ -1,19 +1,20 @@
 import { expect } from "chai";
 import { type Decision, decide, type Hardware, isRefused, type Label } from "./decisions.js";
 
-/** All combinations: decisions for hardware that is the same, unknown and other. */
-const rows: Readonly<Record<Label, readonly [same: Decision, unknown: Decision, other: Decision]>> = {
-  UNREAD: ["ACCEPT", "UNIDENTIFIED", "OTHER_HARDWARE"],
-  NONE: ["REWRITE", "UNIDENTIFIED", "OTHER_HARDWARE"],
-  DAMAGED: ["REWRITE", "UNIDENTIFIED", "OTHER_HARDWARE"],
-  OWN: ["ACCEPT", "ACCEPT", "LABEL_ON_OTHER_HARDWARE"],
-  OWN_TWICE: ["ACCEPT", "LABEL_TWICE", "LABEL_TWICE"],
-  UNRECORDED: ["RECORD", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"],
-  FORMER: ["RECORD", "LABEL_ON_OTHER_HARDWARE", "OTHER_HARDWARE"],
-  OF_OTHER: ["LABEL_OF_OTHER_DEVICE", "LABEL_OF_OTHER_DEVICE", "LABEL_OF_OTHER_DEVICE"],
-  OF_OTHER_FLEET: ["LABEL_OF_OTHER_FLEET", "LABEL_OF_OTHER_FLEET", "LABEL_OF_OTHER_FLEET"],
+const HARDWARE: readonly Hardware[] = ["SAME", "NAMELESS", "UNPROVEN", "OTHER"];
+
+/** All combinations: decisions by label, for each kind of hardware in that order. */
+const rows: Readonly<Record<Label, readonly Decision[]>> = {
+  UNREAD: ["ACCEPT", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"],
+  NONE: ["REWRITE", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"],
+  DAMAGED: ["REWRITE", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"],
+  OWN: ["ACCEPT", "ACCEPT", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"],
+  OWN_TWICE: ["ACCEPT", "LABEL_TWICE", "LABEL_TWICE", "LABEL_TWICE"],
+  UNRECORDED: ["RECORD", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"],
+  FORMER: ["RECORD", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE", "OTHER_HARDWARE"],
+  OF_OTHER: Array(4).fill("LABEL_OF_OTHER_DEVICE"),
+  OF_OTHER_FLEET: Array(4).fill("LABEL_OF_OTHER_FLEET"),
 };
-const HARDWARE: readonly Hardware[] = ["SAME", "UNKNOWN", "OTHER"];
 const LABELS = Object.keys(rows) as Label[];
 
 describe("decisions about identity", () => {
@@ -23,10 +24,11 @@ describe("decisions about identity", () => {
         expect(decide(label, hardware)).to.equal(rows[label][at]);
       });
 
-  it("no label makes other hardware the device, and unknown hardware is the device by its own label alone", () => {
+  it("no label makes other or unproven hardware the device, and its own label alone makes nameless hardware it", () => {
     for (const label of LABELS) {
-      expect(isRefused(decide(label, "OTHER")), label).to.equal(true);
-      expect(isRefused(decide(label, "UNKNOWN")), label).to.equal(label !== "OWN");
+      for (const hardware of ["UNPROVEN", "OTHER"] as const)
+        expect(isRefused(decide(label, hardware)), label).to.equal(true);
+      expect(isRefused(decide(label, "NAMELESS")), label).to.equal(label !== "OWN");
     }
   });
 });

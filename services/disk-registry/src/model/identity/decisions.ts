@@ -1,7 +1,13 @@
 import type { RefusedFor } from "../store/device-label.js";
 
-/** How the hardware found in a device's place compares with the recorded one. */
-export type Hardware = "SAME" | "UNKNOWN" | "OTHER";
+/**
+ * How the hardware found in a device's place compares with the recorded one.
+ * SAME      proven to be the same
+ * NAMELESS  nothing identifies either after a boot of the machine, and nothing differs
+ * UNPROVEN  one of the two is identified, and nothing differs
+ * OTHER     proven to be other hardware
+ */
+export type Hardware = "SAME" | "NAMELESS" | "UNPROVEN" | "OTHER";
 
 /**
  * How the label found in a device's place compares with the recorded one.
@@ -34,18 +40,26 @@ export type Label =
  */
 export type Decision = "ACCEPT" | "RECORD" | "REWRITE" | RefusedFor;
 
-/** All rules of identity: neither the label nor, without a label, unknown hardware is believed alone. */
+/** All rules of identity: a label vouches only for hardware that nothing else identifies. */
 const DECISIONS: Readonly<Record<Label, Readonly<Record<Hardware, Decision>>>> = {
-  UNREAD: { SAME: "ACCEPT", UNKNOWN: "UNIDENTIFIED", OTHER: "OTHER_HARDWARE" },
-  NONE: { SAME: "REWRITE", UNKNOWN: "UNIDENTIFIED", OTHER: "OTHER_HARDWARE" },
-  DAMAGED: { SAME: "REWRITE", UNKNOWN: "UNIDENTIFIED", OTHER: "OTHER_HARDWARE" },
-  OWN: { SAME: "ACCEPT", UNKNOWN: "ACCEPT", OTHER: "LABEL_ON_OTHER_HARDWARE" },
-  OWN_TWICE: { SAME: "ACCEPT", UNKNOWN: "LABEL_TWICE", OTHER: "LABEL_TWICE" },
-  UNRECORDED: { SAME: "RECORD", UNKNOWN: "LABEL_ON_OTHER_HARDWARE", OTHER: "LABEL_ON_OTHER_HARDWARE" },
-  FORMER: { SAME: "RECORD", UNKNOWN: "LABEL_ON_OTHER_HARDWARE", OTHER: "OTHER_HARDWARE" },
-  OF_OTHER: { SAME: "LABEL_OF_OTHER_DEVICE", UNKNOWN: "LABEL_OF_OTHER_DEVICE", OTHER: "LABEL_OF_OTHER_DEVICE" },
-  OF_OTHER_FLEET: { SAME: "LABEL_OF_OTHER_FLEET", UNKNOWN: "LABEL_OF_OTHER_FLEET", OTHER: "LABEL_OF_OTHER_FLEET" },
+  UNREAD: rule("ACCEPT", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"),
+  NONE: rule("REWRITE", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"),
+  DAMAGED: rule("REWRITE", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"),
+  OWN: rule("ACCEPT", "ACCEPT", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"),
+  OWN_TWICE: rule("ACCEPT", "LABEL_TWICE", "LABEL_TWICE", "LABEL_TWICE"),
+  UNRECORDED: rule("RECORD", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"),
+  FORMER: rule("RECORD", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE", "OTHER_HARDWARE"),
+  OF_OTHER: always("LABEL_OF_OTHER_DEVICE"),
+  OF_OTHER_FLEET: always("LABEL_OF_OTHER_FLEET"),
 };
+
+function rule(SAME: Decision, NAMELESS: Decision, UNPROVEN: Decision, OTHER: Decision): Record<Hardware, Decision> {
+  return { SAME, NAMELESS, UNPROVEN, OTHER };
+}
+
+function always(decision: Decision): Record<Hardware, Decision> {
+  return rule(decision, decision, decision, decision);
+}
 
 /** Decides whether the hardware in the place of a device in use is the device. */
 export function decide(label: Label, hardware: Hardware): Decision {

@@ -67,6 +67,8 @@ export function otherPlacesOf(tables: RegistryTables, { deviceId, label }: Devic
 }
 
 function isElsewhere(tables: RegistryTables, device: Device, labelId: string, { placesOf }: LabelsOfHost): boolean {
+  // Which of the two is left does not tell which one is the copy.
+  if (device.replacement?.refusedFor === "LABEL_TWICE") return true;
   if (placesOf.get(labelId)?.some((deviceId) => deviceId !== device.deviceId)) return true;
   return otherPlacesOf(tables, device).some(({ hostId }) => hostId !== device.hostId);
 }
