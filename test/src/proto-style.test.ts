@@ -27,4 +27,18 @@ describe("the public protos", () => {
     expect(names).to.have.length.above(200);
     expect(names.filter((name, at) => names.indexOf(name) !== at)).to.deep.equal([]);
   });
+
+  it("have pages for each list", () => {
+    const messages = new Map(files.flatMap(({ messageType = [] }) => messageType).map((each) => [each.name, each]));
+    const lists = files
+      .flatMap(({ service = [] }) => service.flatMap(({ method = [] }) => method))
+      .filter(({ name }) => name.startsWith("List"));
+    expect(lists).to.have.length.above(20);
+    const fieldsIn = (type: string) =>
+      messages.get(type.slice(type.lastIndexOf(".") + 1))?.field?.map(({ name }) => name);
+    for (const { name, inputType, outputType } of lists) {
+      expect(fieldsIn(inputType), name).to.include.members(["page_size", "page_token"]);
+      expect(fieldsIn(outputType), name).to.include("next_page_token");
+    }
+  });
 });

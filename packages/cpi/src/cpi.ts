@@ -79,6 +79,18 @@ export interface ListedVm {
   readonly agentId: string;
 }
 
+/** The page to list: `pageToken` is the former page's `nextPageToken`, or empty. */
+export interface WantedPage {
+  readonly pageSize: number;
+  readonly pageToken: string;
+}
+
+export interface VmPage {
+  readonly vms: readonly ListedVm[];
+  /** Empty on the last page. A page may be empty and not the last one. */
+  readonly nextPageToken: string;
+}
+
 export interface NewDisk {
   readonly sizeMib: number;
   readonly cloudProperties: JsonObject;
@@ -119,9 +131,9 @@ export interface Cpi {
   deleteVm(vmCid: string, call: CpiCall): Promise<void>;
   hasVm(vmCid: string, call: CpiCall): Promise<FoundVm>;
   /**
-   * Returns all VMs, whoever created them. Executable CPIs do not have this method, because BOSH's contract lacks it.
+   * Returns a page of all VMs, whoever created them. Executable CPIs do not have this method, because BOSH's contract lacks it.
    */
-  listVms(call: CpiCall): Promise<readonly ListedVm[]>;
+  listVms(page: WantedPage, call: CpiCall): Promise<VmPage>;
   rebootVm(vmCid: string, call: CpiCall): Promise<void>;
   /** Replaces the whole metadata. */
   setVmMetadata(vmCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;

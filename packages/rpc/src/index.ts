@@ -12,7 +12,7 @@ export {
 } from "./call/definition.js";
 export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./call/limits.js";
 export { rpcMetrics } from "./call/metrics.js";
-export { LIST_LIMITS, pageOf, parsePageSize, parsePlace, placeToken } from "./call/paging.js";
+export { LIST_LIMITS, pageOf, pageOfItems, parsePageSize, parsePlace, placeToken } from "./call/paging.js";
 export { REQUEST_ID_HEADER, RequestIds } from "./call/request-id.js";
 export { allPages } from "./client/all-pages.js";
 export { createClient } from "./client/following.js";

@@ -3,6 +3,7 @@ import {
   type CreateBackupResponse,
   type ExplainRequest,
   type ExplainResponse,
+  type ListTroublesRequest,
   type ListTroublesResponse,
   SubjectKind,
 } from "@diskmesh/api/common";
@@ -25,7 +26,11 @@ export interface AdminOptions<Context> {
 /** Handlers of the methods that depend on the service's objects. */
 interface AdminHandlers<Context> {
   readonly explain: (context: Context, request: ExplainRequest, call: CallContext) => Promise<ExplainResponse>;
-  readonly listTroubles: (context: Context, call: CallContext) => Promise<ListTroublesResponse>;
+  readonly listTroubles: (
+    context: Context,
+    request: ListTroublesRequest,
+    call: CallContext,
+  ) => Promise<ListTroublesResponse>;
 }
 
 /**
@@ -52,7 +57,7 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
         ? explainItself(request.subject.name, itself)
         : explain(now(), request, call),
     ),
-    listTroubles: allow([...OPERATOR_ROLES, ...others], (now, _request, call) => listTroubles(now(), call)),
+    listTroubles: allow([...OPERATOR_ROLES, ...others], (now, request, call) => listTroubles(now(), request, call)),
   });
 }
 

@@ -1,6 +1,8 @@
-import { AttachState } from "@diskmesh/api/registry";
+import { AdminServiceDefinition } from "@diskmesh/api/common";
+import { AttachState, Health, HostState } from "@diskmesh/api/registry";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
+import { allPages } from "@diskmesh/rpc";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
 
@@ -58,5 +60,24 @@ describe("lists, page by page", () => {
     await fleet.registry.process.restart();
     await fleet.inState("d5", AttachState.ATTACHED);
     expect(await rest(token)).to.have.length(4);
+  });
+
+  it("troubles of hosts and devices are complete, one by one, too", async () => {
+    await fleet.readyAgent("h1", IDS);
+    await fleet.readyAgent("h2", ["e1"]);
+    const { operator } = fleet.registry;
+    const admin = fleet.registry.operatorOf(AdminServiceDefinition);
+    await operator.setHostState({ hostIds: ["h1", "h2"], state: HostState.DEAD, reason: "a test" });
+    await operator.setDeviceState({ deviceIds: ["d1", "d4"], health: Health.ERROR, reason: "a test" });
+    const troubles = (pageSize: number) =>
+      allPages(async (pageToken) => {
+        const { objects, nextPageToken } = await admin.listTroubles({ pageSize, pageToken });
+        expect(objects).to.have.length.at.most(pageSize);
+        return { items: objects.map(({ subject }) => `${subject?.kind} ${subject?.name}`), nextPageToken };
+      });
+    const all = await troubles(1_000);
+    expect(all).to.include.members(["SUBJECT_KIND_HOST h1", "SUBJECT_KIND_HOST h2", "SUBJECT_KIND_DEVICE d4"]);
+    expect(await troubles(1)).to.deep.equal(all);
+    await rejection(admin.listTroubles({ pageToken: await first() }), InvalidArgumentError, "other filters");
   });
 });

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { TestDirector } from "@diskmesh/director/testing";
+import { allPages } from "@diskmesh/rpc";
 import { type Bench, corePercent } from "./measure.js";
 
 const AGENTS = 1_000;
@@ -75,7 +76,10 @@ async function endedTask(director: TestDirector, started: { readonly task?: Task
 /** Throws unless each agent sent a heartbeat within the last interval, because silent agents would cost nothing. */
 async function requireHeard(director: TestDirector): Promise<void> {
   const sinceMs = Date.now() - 1.1 * BEAT_INTERVAL_MS;
-  const { instances } = await director.deployments.listInstances({ deployment: "web", agentHealth: true });
+  const instances = await allPages(async (pageToken) => {
+    const page = await director.deployments.listInstances({ deployment: "web", agentHealth: true, pageToken });
+    return { items: page.instances, nextPageToken: page.nextPageToken };
+  });
   const heard = instances.filter(
     ({ agentHealth }) => (agentHealth?.lastHeartbeatTime?.getTime() ?? 0) >= sinceMs,
   ).length;

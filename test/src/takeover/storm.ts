@@ -112,7 +112,7 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
   const { fleet, seed, report } = options;
   const { deployments } = fleet.mesh.clients;
   await new Callers(fleet, []).deploy("base", options.targets);
-  const { instances } = await deployments.listInstances({ deployment: "base" });
+  const { instances } = await deployments.listInstances({ deployment: "base", pageSize: 1_000 });
   const targets = instances.map(({ instanceId }) => instanceId);
   const callers = new Callers(fleet, targets);
   const named = (kind: string, round: number, count: number) =>

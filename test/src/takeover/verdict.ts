@@ -6,7 +6,9 @@ import type { FileFleet } from "./file-fleet.js";
 export async function violationsOf(fleet: FileFleet, wanted: ReadonlyMap<string, boolean>): Promise<string[]> {
   const { deployments, disks } = fleet.mesh.clients;
   const names = (await deployments.listDeployments({})).deployments.map(({ name }) => name);
-  const listed = await Promise.all(names.map((deployment) => deployments.listInstances({ deployment })));
+  const listed = await Promise.all(
+    names.map((deployment) => deployments.listInstances({ deployment, pageSize: 1_000 })),
+  );
   const instances = listed.flatMap((page) => page.instances);
   const recorded = await allPages(async (pageToken) => {
     const page = await disks.listDynamicDisks({ pageToken });

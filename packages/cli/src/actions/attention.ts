@@ -1,6 +1,7 @@
-import { type ListTroublesResponse, SubjectKind } from "@diskmesh/api/common";
+import { SubjectKind, type TroubledObject } from "@diskmesh/api/common";
 import { DomainError } from "@diskmesh/domain";
 import { type Attention, attentionTo, type Troubled, type TroubledKind } from "@diskmesh/page/attention";
+import { allPages } from "@diskmesh/rpc";
 import type { Mesh, ServiceName } from "../mesh/mesh.js";
 import { failureText } from "../mesh/peer-clock.js";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
@@ -20,6 +21,7 @@ const KINDS: Readonly<Record<TroubledKind, readonly [kind: SubjectKind, typed: s
 /** Longer than a director waits for its registries and dispatchers. */
 const DIRECTOR_DEADLINE_MS = 8_000;
 const REGISTRY_DEADLINE_MS = 3_000;
+const PAGE_SIZE = 1_000;
 const SHOWN_NAMES = 3;
 
 /** An entry of the list, with the kind as users type it to `why`. */
@@ -41,34 +43,38 @@ const COLUMNS: Columns<Listed> = {
  */
 export async function whatNeedsAttention(mesh: Mesh): Promise<Listed[]> {
   try {
-    return attentionOf(await mesh.admin("director").listTroubles({}, { deadlineMs: DIRECTOR_DEADLINE_MS }));
+    return attentionOf(await troublesOf(mesh, "director", DIRECTOR_DEADLINE_MS));
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
-    const silent = async (name: ServiceName, why: unknown): Promise<ListTroublesResponse["objects"][number]> => ({
+    const silent = async (name: ServiceName, why: unknown): Promise<TroubledObject> => ({
       subject: { kind: SubjectKind.SERVICE, name },
       message: await failureText(mesh.addresses(name)[0] ?? "", why),
       startTime: undefined,
       hasEnded: false,
     });
-    const { objects, more } = await mesh
-      .admin("disk-registry")
-      .listTroubles({}, { deadlineMs: REGISTRY_DEADLINE_MS })
-      .catch(async (why: unknown) => ({ objects: [await silent("disk-registry", why)], more: 0 }));
-    return attentionOf({ objects: [await silent("director", error), ...objects], more });
+    const objects = await troublesOf(mesh, "disk-registry", REGISTRY_DEADLINE_MS).catch(async (why: unknown) => [
+      await silent("disk-registry", why),
+    ]);
+    return attentionOf([await silent("director", error), ...objects]);
   }
 }
 
-function attentionOf({ objects, more }: ListTroublesResponse): Listed[] {
+function troublesOf(mesh: Mesh, service: ServiceName, deadlineMs: number): Promise<TroubledObject[]> {
+  return allPages(async (pageToken) => {
+    const request = { pageSize: PAGE_SIZE, pageToken };
+    const { objects, nextPageToken } = await mesh.admin(service).listTroubles(request, { deadlineMs });
+    return { items: objects, nextPageToken };
+  });
+}
+
+function attentionOf(objects: readonly TroubledObject[]): Listed[] {
   const troubledIn = (kind: TroubledKind): Troubled[] =>
     objects.flatMap(({ subject, message, startTime, hasEnded }) =>
       subject?.kind === KINDS[kind][0]
         ? [{ kind, name: subject.name, trouble: message, sinceMs: startTime?.getTime(), hasEnded }]
         : [],
     );
-  const listed = attentionTo(troubledIn).map(({ kind, ...rest }) => ({ kind: KINDS[kind][1], ...rest }));
-  const trouble = `${more} more objects have trouble`;
-  const cut = { kind: "service", names: ["director"], trouble, sinceMs: undefined, hasEnded: false };
-  return more === 0 ? listed : [...listed, cut];
+  return attentionTo(troubledIn).map(({ kind, ...rest }) => ({ kind: KINDS[kind][1], ...rest }));
 }
 
 export function listAttention(output: Output, attention: readonly Listed[]): void {

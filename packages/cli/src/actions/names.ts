@@ -4,6 +4,7 @@ import type { Mesh } from "../mesh/mesh.js";
 import { UsageError } from "../output/exit-codes.js";
 import type { Action } from "./action.js";
 import { dynamicDisks } from "./disk-names.js";
+import { instancesOf } from "./instances.js";
 
 const PAGE_SIZE = 1_000;
 
@@ -22,18 +23,28 @@ const NAMES: Readonly<Record<string, (mesh: Mesh) => Promise<string[]>>> = {
   disk: async (mesh) => (await dynamicDisks(mesh)).flatMap(({ diskName, diskCid }) => [diskName, diskCid || []].flat()),
   "disk-name": async (mesh) => (await dynamicDisks(mesh)).map(({ diskName }) => diskName),
   pool: async ({ registry }) => [...new Set((await registry.getCapacity({})).pools.map(({ pool }) => pool))],
-  config: async ({ configs }) => (await configs.listConfigs({})).configs.map(({ type, name }) => `${type}/${name}`),
-  deployment: async ({ deployments }) => (await deployments.listDeployments({})).deployments.map(({ name }) => name),
-  instance: async (mesh) => (await instancesOf(mesh)).map(({ instanceId }) => instanceId),
+  config: ({ configs }) =>
+    allPages(async (pageToken) => {
+      const { configs: found, nextPageToken } = await configs.listConfigs({ pageToken, pageSize: PAGE_SIZE });
+      return { items: found.map(({ type, name }) => `${type}/${name}`), nextPageToken };
+    }),
+  deployment: deploymentsOf,
+  instance: async (mesh) => (await allInstances(mesh)).map(({ instanceId }) => instanceId),
   vm: async (mesh) =>
-    (await instancesOf(mesh)).map(({ deployment, group, index }) => `${deployment}/${group}/${index}`),
+    (await allInstances(mesh)).map(({ deployment, group, index }) => `${deployment}/${group}/${index}`),
   task: async ({ tasks }) => (await tasks.listTasks({ pageSize: 30 })).tasks.map(({ taskId }) => String(taskId)),
 };
 
-async function instancesOf({ deployments }: Mesh) {
-  const { deployments: all } = await deployments.listDeployments({});
-  const found = await Promise.all(all.map(({ name }) => deployments.listInstances({ deployment: name })));
-  return found.flatMap(({ instances }) => instances);
+function deploymentsOf({ deployments }: Mesh): Promise<string[]> {
+  return allPages(async (pageToken) => {
+    const page = await deployments.listDeployments({ pageToken, pageSize: PAGE_SIZE });
+    return { items: page.deployments.map(({ name }) => name), nextPageToken: page.nextPageToken };
+  });
+}
+
+async function allInstances(mesh: Mesh) {
+  const names = await deploymentsOf(mesh);
+  return (await Promise.all(names.map((name) => instancesOf(mesh, name)))).flat();
 }
 
 export const names: Action = {

@@ -10,6 +10,7 @@ import {
   messageOf,
   quoted,
 } from "@diskmesh/domain";
+import { allPages } from "@diskmesh/rpc";
 import { UsageError } from "../output/exit-codes.js";
 import { type Columns, type Output, short } from "../output/output.js";
 import { secondsOf } from "../output/values.js";
@@ -41,8 +42,7 @@ export const passthru: Action = {
     const [typed = "", method = ""] = call.args;
     const target = targetOf(typed);
     if (method === "") {
-      const { methods } = await mesh.passthru.listMethods({ target });
-      output.list(METHOD_COLUMNS, methods, "no methods");
+      output.list(METHOD_COLUMNS, await methodsOf(call, target), "no methods");
       return;
     }
     const args = await argumentsOf(call);
@@ -79,9 +79,16 @@ async function linkOf(
 
 const DEADLINE_MS = 30_000;
 
+function methodsOf({ mesh, signal }: ActionCall, target: MethodTarget) {
+  return allPages(async (pageToken) => {
+    const page = await mesh.passthru.listMethods({ target, pageToken }, { signal });
+    return { items: page.methods, nextPageToken: page.nextPageToken };
+  });
+}
+
 /** Returns the method as it is listed; undefined for a name that only a catch-all has. */
-async function methodOf({ mesh, signal }: ActionCall, target: MethodTarget, method: string) {
-  const { methods } = await mesh.passthru.listMethods({ target }, { signal });
+async function methodOf(call: ActionCall, target: MethodTarget, method: string) {
+  const methods = await methodsOf(call, target);
   return methods.find(({ name, driver }) => name === method || `${driver}.${name}` === method);
 }
 

@@ -1,5 +1,6 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import type { Cpi } from "@diskmesh/api/cpi";
+import { allPages } from "@diskmesh/rpc";
 import type { Mesh, ServiceName } from "./mesh.js";
 import { failureText, isOfClocks } from "./peer-clock.js";
 
@@ -23,13 +24,20 @@ export async function explainService(mesh: Mesh, service: ServiceName): Promise<
 
 const NO_ANSWER = "NO_ANSWER";
 
+function cpisOf(mesh: Mesh, address: string): Promise<Cpi[]> {
+  return allPages(async (pageToken) => {
+    const page = await mesh.cpisAt(address).listCpis({ pageToken }, { deadlineMs: ASK_DEADLINE_MS });
+    return { items: page.cpis, nextPageToken: page.nextPageToken };
+  });
+}
+
 async function askProcess(mesh: Mesh, service: ServiceName, address: string): Promise<readonly Cause[]> {
   const subject = { kind: SubjectKind.SERVICE, name: service };
   const call = { deadlineMs: ASK_DEADLINE_MS };
   try {
     const { causes } =
       service === "cpi-dispatcher"
-        ? { causes: (await mesh.cpisAt(address).listCpis({}, call)).cpis.flatMap(unusable) }
+        ? { causes: (await cpisOf(mesh, address)).flatMap(unusable) }
         : await mesh.adminAt(service, address).explain({ subject }, call);
     return causes.map((cause) => ({ ...cause, message: `${address}: ${cause.message}` }));
   } catch (error) {

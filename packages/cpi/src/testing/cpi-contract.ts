@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { DomainError, MIB_BYTES } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import type { Cpi, CpiCall, NewDisk } from "../cpi.js";
+import type { Cpi, CpiCall, ListedVm, NewDisk } from "../cpi.js";
 import { type CpiReason, isCpiError } from "../errors.js";
 
 /** A CPI to be tested, with room for two VMs and four disks of 1 MiB in one availability zone. */
@@ -263,7 +263,15 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
       const agentId = randomUUID();
       const vm = await cpi.createVm(newVm(agentId), newCall());
       vmCids.add(vm.vmCid);
-      const list = () => cpi.listVms(newCall());
+      const list = async () => {
+        const found: ListedVm[] = [];
+        for (let pageToken = "", isFirst = true; isFirst || pageToken !== ""; isFirst = false) {
+          const page = await cpi.listVms({ pageSize: 2, pageToken }, newCall());
+          found.push(...page.vms);
+          pageToken = page.nextPageToken;
+        }
+        return found;
+      };
       await ifThere("list_vms", list, async () => {
         expect(await list()).to.deep.include({ vmCid: vm.vmCid, agentId });
         await cpi.deleteVm(vm.vmCid, newCall());

@@ -20,12 +20,13 @@ import type {
   CpiCall,
   CpiInfo,
   FoundVm,
-  ListedVm,
   MadeDisk,
   NewDisk,
   NewStemcell,
   NewVm,
   Vm,
+  VmPage,
+  WantedPage,
 } from "../cpi.js";
 import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
 import { MemoryCloud, type MemoryDisk, type MemoryVm } from "./memory-cloud.js";
@@ -91,12 +92,13 @@ export class MemoryCpi implements Cpi {
     });
   }
 
-  listVms(call: CpiCall): Promise<readonly ListedVm[]> {
-    return this.#run("listVms", call, () =>
-      [...this.cloud.vms.values()]
+  listVms(_page: WantedPage, call: CpiCall): Promise<VmPage> {
+    return this.#run("listVms", call, () => {
+      const vms = [...this.cloud.vms.values()]
         .filter(({ vmCid, cpi }) => hostOfCid(vmCid) === undefined && this.#names.includes(cpi))
-        .map(({ vmCid, request }) => ({ vmCid, agentId: request.agentId })),
-    );
+        .map(({ vmCid, request }) => ({ vmCid, agentId: request.agentId }));
+      return { vms, nextPageToken: "" };
+    });
   }
 
   rebootVm(vmCid: string, call: CpiCall): Promise<void> {

@@ -8,12 +8,13 @@ import type {
   CpiCall,
   CpiInfo,
   FoundVm,
-  ListedVm,
   MadeDisk,
   NewDisk,
   NewStemcell,
   NewVm,
   Vm,
+  VmPage,
+  WantedPage,
 } from "../cpi.js";
 
 /** A CPI behind a dispatcher, called over gRPC as the director does. */
@@ -56,8 +57,8 @@ export class RemoteCpi implements Cpi {
     return this.client.hasVm({ context: this.#context(call), vmCid }, optionsOf(call));
   }
 
-  async listVms(call: CpiCall): Promise<readonly ListedVm[]> {
-    return (await this.client.listVms({ context: this.#context(call) }, optionsOf(call))).vms;
+  listVms(page: WantedPage, call: CpiCall): Promise<VmPage> {
+    return this.client.listVms({ context: this.#context(call), ...page }, optionsOf(call));
   }
 
   async rebootVm(vmCid: string, call: CpiCall): Promise<void> {

@@ -63,6 +63,31 @@ export async function pageOf<Tables, Item, Message>(
   });
 }
 
+interface ItemList<Item> {
+  readonly what: string;
+  /** Returns an item's key. Keys ascend in the list, and a key stays the same between requests. */
+  readonly keyOf: (item: Item, at: number) => string;
+}
+
+/** Returns a page of a list that is in memory. */
+export function pageOfItems<Item>(
+  request: ListRequest,
+  items: readonly Item[],
+  { what, keyOf }: ItemList<Item>,
+  limits: ListLimits = LIST_LIMITS,
+): Page<Item> {
+  const { pageSize, pageToken, ...filters } = request;
+  const size = parsePageSize(pageSize, limits);
+  const asked = { what, ...filters };
+  const after = pageToken === "" ? undefined : parsePlace(pageToken, asked);
+  const from = after === undefined ? 0 : items.findIndex((item, at) => keyOf(item, at) > after);
+  if (from < 0) return { items: [], nextPageToken: "" };
+  const page = items.slice(from, from + size);
+  const last = page.at(-1);
+  const isLast = last === undefined || from + page.length === items.length;
+  return { items: page, nextPageToken: isLast ? "" : placeToken(keyOf(last, from + page.length - 1), asked) };
+}
+
 export function parsePageSize(
   value: number,
   { defaultPageSize, maxPageSize }: Pick<ListLimits, "defaultPageSize" | "maxPageSize">,

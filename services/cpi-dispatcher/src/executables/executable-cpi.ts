@@ -8,13 +8,13 @@ import {
   type FoundVm,
   hostOfCid,
   InvalidCpiResponseError,
-  type ListedVm,
   type MadeDisk,
   type NewDisk,
   type NewStemcell,
   type NewVm,
   type Vm,
   VmNotFoundError,
+  type VmPage,
 } from "@diskmesh/cpi";
 import {
   CancelledError,
@@ -167,7 +167,7 @@ export class ExecutableCpi implements Cpi {
     await this.#call({ method: "delete_snapshot", args: [snapshotCid] }, call, ignored);
   }
 
-  async listVms(): Promise<readonly ListedVm[]> {
+  async listVms(): Promise<VmPage> {
     throw new NotImplementedError("BOSH's CPI contract has no method that lists VMs");
   }
 

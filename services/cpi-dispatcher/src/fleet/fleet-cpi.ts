@@ -11,13 +11,14 @@ import {
   DiskNotFoundError,
   type FoundVm,
   hostOfCid,
-  type ListedVm,
   type MadeDisk,
   type NewDisk,
   type NewVm,
   NoDiskSpaceError,
   type Vm,
   VmNotFoundError,
+  type VmPage,
+  type WantedPage,
 } from "@diskmesh/cpi";
 import {
   type DiskId,
@@ -97,14 +98,12 @@ export class FleetCpi implements Cpi {
     return { exists: host !== undefined, az: host?.az ?? "" };
   }
 
-  async listVms(call: CpiCall): Promise<readonly ListedVm[]> {
-    const hosts = await allPages(async (pageToken) => {
-      const page = await this.#registry.listHosts({ pageSize: PAGE_SIZE, pageToken }, optionsOf(call));
-      return { items: page.hosts, nextPageToken: page.nextPageToken };
-    });
-    return hosts.flatMap(({ assignment }) =>
+  async listVms(page: WantedPage, call: CpiCall): Promise<VmPage> {
+    const { hosts, nextPageToken } = await this.#registry.listHosts({ ...page }, optionsOf(call));
+    const vms = hosts.flatMap(({ assignment }) =>
       assignment === undefined ? [] : { vmCid: assignment.vmCid, agentId: assignment.vmCid.replace(VM_PREFIX, "") },
     );
+    return { vms, nextPageToken };
   }
 
   async rebootVm(vmCid: string, call: CpiCall): Promise<void> {

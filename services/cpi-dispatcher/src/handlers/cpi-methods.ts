@@ -41,7 +41,10 @@ export const cpiMethods: {
     isThere: async (cpi, cid, call) => (await cpi.hasVm(cid, call)).exists,
   }),
   hasVm: cpiMethod("has_vm", (cpi, request, call) => cpi.hasVm(parseVmOrHostCid(request.vmCid), call)),
-  listVms: cpiMethod("list_vms", async (cpi, _request, call) => ({ vms: [...(await cpi.listVms(call))] })),
+  listVms: cpiMethod("list_vms", async (cpi, { pageSize, pageToken }, call) => {
+    const { vms, nextPageToken } = await cpi.listVms({ pageSize, pageToken }, call);
+    return { vms: [...vms], nextPageToken };
+  }),
   rebootVm: cpiMethod("reboot_vm", async (cpi, request, call) => {
     await cpi.rebootVm(parseCid("vm", request.vmCid), call);
     return {};

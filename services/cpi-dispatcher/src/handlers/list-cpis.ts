@@ -1,9 +1,8 @@
 import type { Cpi as CpiMessage, ListCpisRequest, ListCpisResponse } from "@diskmesh/api/cpi";
 import type { CpiCall } from "@diskmesh/cpi";
 import { messageOf } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, pageOfItems } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../cpis/context.js";
-import type { Offered } from "../cpis/cpi-configs.js";
 import type { OfferedCpi } from "../cpis/cpi-set.js";
 import { endingEarly } from "../cpis/ending-early.js";
 import { withCpis } from "./cpi-method.js";
@@ -16,16 +15,21 @@ export function listCpis(
 ): Promise<ListCpisResponse> {
   return withCpis(context, request.context, call, async (named, _wanted, cpiCall) => {
     const offered = request.context === undefined ? context.configs.newest() : [named];
-    return { cpis: (await Promise.all(offered.map((each) => describeAll(each, cpiCall)))).flat() };
+    const all = offered.flatMap(({ set, azs, directorId }) => set.cpis.map((cpi) => ({ cpi, azs, directorId })));
+    const inOrder = all.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+    const { pageSize, pageToken } = request;
+    const page = pageOfItems({ pageSize, pageToken }, inOrder, { what: "CPIs", keyOf: placeOf });
+    const cpis = page.items.map(async ({ cpi, azs, directorId }) => ({
+      ...(await describe(cpi, cpiCall)),
+      azs: [...(azs.get(cpi.name) ?? [])],
+      directorId,
+    }));
+    return { cpis: await Promise.all(cpis), nextPageToken: page.nextPageToken };
   });
 }
 
-async function describeAll({ set, azs, directorId }: Offered, call: CpiCall): Promise<CpiMessage[]> {
-  const inOrder = [...set.cpis].sort((a, b) => (a.name < b.name ? -1 : 1));
-  return Promise.all(
-    inOrder.map(async (cpi) => ({ ...(await describe(cpi, call)), azs: [...(azs.get(cpi.name) ?? [])], directorId })),
-  );
-}
+const placeOf = ({ cpi, directorId }: { readonly cpi: OfferedCpi; readonly directorId: string }) =>
+  `${directorId} ${cpi.name}`;
 
 async function describe(offered: OfferedCpi, call: CpiCall): Promise<Omit<CpiMessage, "azs" | "directorId">> {
   const { name, type, lastError } = offered;

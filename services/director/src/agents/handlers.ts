@@ -7,8 +7,9 @@ import type {
   ListAgentCertificatesResponse,
 } from "@diskmesh/api/director";
 import { parseId, parseOptionalName } from "@diskmesh/domain";
-import { type CallContext, pageOf } from "@diskmesh/rpc";
+import { type CallContext, pageOf, pageOfItems } from "@diskmesh/rpc";
 import { askerOf } from "../audit/asker.js";
+import type { RecordedAuthority } from "../store/agent-authority.js";
 import type { Instance } from "../store/instance.js";
 import { agentsByAuthority, forgetAuthority } from "./agent-authorities.js";
 import type { AgentContext } from "./context.js";
@@ -33,16 +34,21 @@ export async function forgetAgentAuthority(
   return {};
 }
 
+const TIME_DIGITS = 16;
+const placeOf = ({ sinceMs, id }: RecordedAuthority) => `${String(sinceMs).padStart(TIME_DIGITS, "0")} ${id}`;
+
 export function listAgentAuthorities(
   { tablet, agentCertificates }: AgentContext,
-  _request: ListAgentAuthoritiesRequest,
+  request: ListAgentAuthoritiesRequest,
 ): Promise<ListAgentAuthoritiesResponse> {
   return tablet.read((tables) => {
     const agents = agentsByAuthority(tables);
-    const oldestFirst = [...tables.agentAuthorities.entries()].sort((a, b) => a.sinceMs - b.sinceMs);
+    const oldestFirst = [...tables.agentAuthorities.entries()].sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
     const signing = agentCertificates?.trust.authority;
+    const { items, nextPageToken } = pageOfItems(request, oldestFirst, { what: "authorities", keyOf: placeOf });
     return {
-      authorities: oldestFirst.map((each) =>
+      nextPageToken,
+      authorities: items.map((each) =>
         encodeAgentAuthority(each, { signs: each.id === signing, agents: agents.get(each.id) ?? 0 }),
       ),
     };

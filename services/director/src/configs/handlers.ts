@@ -1,4 +1,5 @@
 import type {
+  Config as ConfigMessage,
   DeleteConfigRequest,
   DeleteConfigResponse,
   GetConfigRequest,
@@ -6,7 +7,7 @@ import type {
   ListConfigsRequest,
   ListConfigsResponse,
 } from "@diskmesh/api/director";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, pageOfItems } from "@diskmesh/rpc";
 import type { Config } from "../store/config.js";
 import { configIdentity, configKey, type DirectorTables, nextNumber } from "../store/schema.js";
 import type { ConfigContext } from "./context.js";
@@ -57,14 +58,28 @@ export async function getConfig(context: ConfigContext, request: GetConfigReques
 }
 
 export async function listConfigs(context: ConfigContext, request: ListConfigsRequest): Promise<ListConfigsResponse> {
+  const { items, nextPageToken } = pageOfItems(request, await wantedConfigs(context, request), {
+    what: "configs",
+    keyOf: (config) => `${configIdentity(config)} ${configKey(Number.MAX_SAFE_INTEGER - config.configId)}`,
+  });
+  return { configs: items.map((config) => encodeConfig(withoutSecrets(config))), nextPageToken };
+}
+
+/** Returns the versions that a list has, without CPIs' secrets. */
+export async function shownConfigs(context: ConfigContext, filters: ConfigFilters): Promise<ConfigMessage[]> {
+  return (await wantedConfigs(context, filters)).map((config) => encodeConfig(withoutSecrets(config)));
+}
+
+const withoutSecrets = (config: Config): Config => (config.type === CPI ? { ...config, content: "" } : config);
+
+type ConfigFilters = Pick<ListConfigsRequest, "type" | "name" | "allVersions">;
+
+async function wantedConfigs(context: ConfigContext, request: ConfigFilters): Promise<Config[]> {
   const type = request.type === "" ? "" : parseConfigType(request.type);
   const name = request.name === undefined ? undefined : parseConfigName(request.name);
-  const configs = await context.tablet.read((tables) => {
+  return context.tablet.read((tables) => {
     const latest = latestConfigs(tables, type).filter((config) => name === undefined || config.name === name);
     if (request.allVersions !== true) return latest;
     return latest.flatMap((config) => [...tables.configs.by("byIdentity", configIdentity(config))].reverse());
   });
-  return {
-    configs: configs.map((config) => encodeConfig(config.type === CPI ? { ...config, content: "" } : config)),
-  };
 }

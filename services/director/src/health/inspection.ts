@@ -1,4 +1,5 @@
 import { DomainError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import { allPages } from "@diskmesh/rpc";
 import type { CpiTarget, RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { recorded } from "../cpi/cpi-target.js";
@@ -36,6 +37,7 @@ export interface Inspection {
 }
 
 /** Maximum number of inspections of an instance that other tasks lock or change meanwhile. */
+const PAGE_SIZE = 1_000;
 const TRIES = 4;
 const BETWEEN_TRIES_MS = 250;
 /** Maximum number of failures of a CPI method. An inspection does not call the method again afterwards. */
@@ -135,13 +137,17 @@ class Looking {
 
   async atCpi(deployment: string, cpi: string): Promise<void> {
     const before = await this.context.tablet.read(knownVms);
-    const answer = await this.#ask("list_vms", { cpi, az: "" }, (target, options) =>
-      this.context.cpi.call("listVms", target, {}, this.run, options),
+    const vms = await this.#ask("list_vms", { cpi, az: "" }, (target, options) =>
+      allPages(async (pageToken) => {
+        const request = { pageSize: PAGE_SIZE, pageToken };
+        const page = await this.context.cpi.call("listVms", target, request, this.run, options);
+        return { items: page.vms, nextPageToken: page.nextPageToken };
+      }),
     );
-    if (answer === undefined) return;
+    if (vms === undefined) return;
     const after = await this.context.tablet.read(knownVms);
     this.listed.add(cpi);
-    this.unknown.push(...unknownVms(deployment, cpi, answer.vms, [before, after]));
+    this.unknown.push(...unknownVms(deployment, cpi, vms, [before, after]));
   }
 
   #otherOwner(instanceId: string): number | undefined {

@@ -8,7 +8,7 @@ import type {
   UnignoreResponse,
 } from "@diskmesh/api/director";
 import { InvalidStateError, parseName } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, pageOfItems } from "@diskmesh/rpc";
 import { askerOf, scopeOf } from "../audit/asker.js";
 import { formatInstance, type Instance } from "../store/instance.js";
 import { parseSelection, placeOf } from "../tasks/parse.js";
@@ -67,6 +67,8 @@ function refuseWhileAtWork({ locks }: InstanceContext, instances: readonly Insta
   }
 }
 
+const INDEX_DIGITS = 10;
+
 export async function listInstances(
   context: InstanceContext,
   request: ListInstancesRequest,
@@ -79,5 +81,9 @@ export async function listInstances(
   });
   const shown = ({ agentId }: Instance) =>
     request.agentHealth && agentId !== "" ? context.agentHealths.shown(agentId) : undefined;
-  return { instances: instances.map((instance) => encodeInstance(instance, shown(instance))) };
+  const { items, nextPageToken } = pageOfItems(request, instances, {
+    what: "instances",
+    keyOf: ({ group, index }) => `${group} ${String(index).padStart(INDEX_DIGITS, "0")}`,
+  });
+  return { instances: items.map((instance) => encodeInstance(instance, shown(instance))), nextPageToken };
 }

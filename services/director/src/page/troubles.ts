@@ -1,6 +1,7 @@
-import { type ListTroublesResponse, SubjectKind } from "@diskmesh/api/common";
+import { type ListTroublesRequest, type ListTroublesResponse, SubjectKind } from "@diskmesh/api/common";
 import type { Troubled, TroubledKind } from "@diskmesh/page/attention";
 import type { RowKind } from "@diskmesh/page/rows";
+import { pageOfItems } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import type { DirectorTablet } from "../store/stored-schema.js";
 import { leftoverVolumes } from "./leftover-volumes.js";
@@ -18,7 +19,7 @@ const KINDS = {
   cpi: SubjectKind.CPI,
 } as const satisfies Record<TroubledKind, SubjectKind>;
 
-const MAX_LISTED = 10_000;
+const placeOf = ({ kind, name }: Troubled) => `${kind} ${name}`;
 
 interface Sources {
   readonly overview: Pick<Overview, "rows">;
@@ -27,18 +28,26 @@ interface Sources {
 }
 
 /** Lists the page's objects with trouble, and volumes that nobody needs. */
-export async function listTroubles({ overview, tablet, clock }: Sources): Promise<ListTroublesResponse> {
+export async function listTroubles(
+  { overview, tablet, clock }: Sources,
+  request: ListTroublesRequest,
+): Promise<ListTroublesResponse> {
   const leftovers = await tablet.read(({ disks }) => [
     ...leftoverVolumes(disks.entries(), tablet.incarnation, clock.nowMs()),
   ]);
   const troubled = [...troubledRows(await overview.rows()), ...leftovers];
-  const objects = troubled.slice(0, MAX_LISTED).map(({ kind, name, trouble, sinceMs, hasEnded }) => ({
+  const { items, nextPageToken } = pageOfItems(
+    request,
+    troubled.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1)),
+    { what: "troubles", keyOf: placeOf },
+  );
+  const objects = items.map(({ kind, name, trouble, sinceMs, hasEnded }) => ({
     subject: { kind: KINDS[kind], name },
     message: trouble,
     startTime: sinceMs === undefined ? undefined : new Date(sinceMs),
     hasEnded,
   }));
-  return { objects, more: troubled.length - objects.length };
+  return { objects, nextPageToken };
 }
 
 function* troubledRows(rows: ReturnType<RowCache["rows"]>): Generator<Troubled> {

@@ -10,9 +10,10 @@ import {
   type ListMethodsResponse,
   MethodScope,
   type MethodTarget,
+  type PublishedDriver,
 } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseHostId, parseId } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, pageOfItems } from "@diskmesh/rpc";
 import type { LockHolder } from "../locks/lock-keeper.js";
 import type { NodeError } from "../store/node-error.js";
 import { encodeTask } from "../tasks/wire.js";
@@ -23,12 +24,17 @@ import type { Target } from "./wanted-call.js";
 
 export async function listMethods(
   { passthru }: VendorContext,
-  { target }: ListMethodsRequest,
+  request: ListMethodsRequest,
   { signal }: CallContext,
 ): Promise<ListMethodsResponse> {
-  const methods = await passthru.list(parseTarget(target), signal);
+  const methods = await passthru.list(parseTarget(request.target), signal);
+  const { items, nextPageToken } = pageOfItems(request, methods, {
+    what: "methods",
+    keyOf: ({ name, driver }) => `${name} ${driver}`,
+  });
   return {
-    methods: methods.map(({ schema, httpMethods, scope, ...method }) => ({
+    nextPageToken,
+    methods: items.map(({ schema, httpMethods, scope, ...method }) => ({
       ...method,
       scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
       httpMethods: [...httpMethods],
@@ -75,14 +81,27 @@ export async function getNode(
   };
 }
 
+/** Drivers are listed by their places in the config, because a driver that was never loaded has no name. */
+const PLACE_DIGITS = 6;
+
 export async function listDrivers(
   { passthru }: VendorContext,
-  { nodeId }: ListDriversRequest,
+  request: ListDriversRequest,
   { signal }: CallContext,
 ): Promise<ListDriversResponse> {
+  const { nodeId } = request;
   const drivers = await passthru.drivers(nodeId === "" ? "" : parseHostId(nodeId, "node_id"), signal);
+  const { items, nextPageToken } = pageOfItems<Omit<PublishedDriver, "state"> & { readonly state: string }>(
+    request,
+    drivers,
+    {
+      what: "drivers",
+      keyOf: (_, at) => String(at).padStart(PLACE_DIGITS, "0"),
+    },
+  );
   return {
-    drivers: drivers.map(({ name, package: from, state, problem }) => ({
+    nextPageToken,
+    drivers: items.map(({ name, package: from, state, problem }) => ({
       name,
       package: from,
       // Agents of other versions may report unknown states.

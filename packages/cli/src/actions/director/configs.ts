@@ -1,4 +1,5 @@
 import type { Config } from "@diskmesh/api/director";
+import { allPages } from "@diskmesh/rpc";
 import { type Columns, timeText } from "../../output/output.js";
 import { type Action, textOption } from "../action.js";
 
@@ -19,7 +20,10 @@ export const configs: Action = {
   example: "diskmesh configs --type cloud",
   run: async ({ mesh, output, options }) => {
     const type = textOption(options, "type");
-    const { configs: found } = await mesh.configs.listConfigs({ type, allVersions: options.all === true });
+    const found = await allPages(async (pageToken) => {
+      const page = await mesh.configs.listConfigs({ type, allVersions: options.all === true, pageToken });
+      return { items: page.configs, nextPageToken: page.nextPageToken };
+    });
     output.list(COLUMNS, found, "no configs");
   },
 };

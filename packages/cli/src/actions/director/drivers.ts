@@ -1,4 +1,5 @@
 import type { PublishedDriver } from "@diskmesh/api/director";
+import { allPages } from "@diskmesh/rpc";
 import { type Columns, short } from "../../output/output.js";
 import type { Action } from "../action.js";
 
@@ -14,7 +15,10 @@ export const drivers: Action = {
   summary: "list vendors' drivers of a host, or of the director, with their packages and why a driver does not run",
   example: "diskmesh drivers host-1",
   run: async ({ mesh, output, args: [nodeId = ""] }) => {
-    const { drivers: found } = await mesh.passthru.listDrivers({ nodeId });
+    const found = await allPages(async (pageToken) => {
+      const { drivers, nextPageToken } = await mesh.passthru.listDrivers({ nodeId, pageToken });
+      return { items: drivers, nextPageToken };
+    });
     output.list(COLUMNS, found, "no drivers");
   },
 };

@@ -2,6 +2,7 @@ import type { Instance } from "@diskmesh/api/director";
 import { isJsonObject } from "@diskmesh/domain";
 import { type Columns, short } from "../../output/output.js";
 import type { Action } from "../action.js";
+import { instancesOf } from "../instances.js";
 
 const COLUMNS: Columns<Instance> = {
   instance: ({ group, index }) => `${group}/${index}`,
@@ -19,7 +20,7 @@ export const instances: Action = {
   summary: "list the instances of a deployment, with their VMs",
   example: "diskmesh instances demo",
   run: async ({ mesh, output, args: [deployment = ""] }) => {
-    const { instances: found } = await mesh.deployments.listInstances({ deployment });
+    const found = await instancesOf(mesh, deployment);
     output.list(COLUMNS, found, "no instances");
     for (const warning of sharedAddresses(found)) output.say(`WARNING: ${warning}`);
   },

@@ -1,4 +1,5 @@
 import type { Lock } from "@diskmesh/api/director";
+import { allPages } from "@diskmesh/rpc";
 import { type Columns, timeText } from "../../output/output.js";
 import type { Action } from "../action.js";
 
@@ -15,7 +16,10 @@ export const locks: Action = {
   summary: "list the director's locks, with holders and waiting tasks",
   example: "diskmesh locks",
   run: async ({ mesh, output }) => {
-    const { locks: found } = await mesh.locks.listLocks({});
+    const found = await allPages(async (pageToken) => {
+      const page = await mesh.locks.listLocks({ pageToken });
+      return { items: page.locks, nextPageToken: page.nextPageToken };
+    });
     output.list(COLUMNS, found, "no locks");
   },
 };

@@ -1,5 +1,6 @@
 import type { JoinToken } from "@diskmesh/api/registry";
 import { quoted } from "@diskmesh/domain";
+import { allPages } from "@diskmesh/rpc";
 import { UsageError } from "../../output/exit-codes.js";
 import { type Columns, timeText } from "../../output/output.js";
 import { countOf, secondsOf } from "../../output/values.js";
@@ -52,7 +53,10 @@ async function create({ mesh, output, options }: ActionCall, tokenIds: readonly 
 
 async function list({ mesh, output }: ActionCall, tokenIds: readonly string[]): Promise<void> {
   none(tokenIds);
-  const { joinTokens } = await mesh.joinTokens.listJoinTokens({});
+  const joinTokens = await allPages(async (pageToken) => {
+    const page = await mesh.joinTokens.listJoinTokens({ pageToken });
+    return { items: page.joinTokens, nextPageToken: page.nextPageToken };
+  });
   output.list(COLUMNS, joinTokens, "there are no join tokens");
 }
 

@@ -2,7 +2,7 @@ import type { Config } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError, NotImplementedError, REDACTED } from "@diskmesh/domain";
 import { CLOUD } from "../../configs/cloud-configs.js";
 import { CPI } from "../../configs/cpi-configs.js";
-import { deleteConfig, getConfig, listConfigs } from "../../configs/handlers.js";
+import { deleteConfig, getConfig, shownConfigs } from "../../configs/handlers.js";
 import { NOT_HEEDED } from "../../configs/parse-config.js";
 import { updateConfig } from "../../configs/update-config.js";
 import { CODES } from "../../tasks/bosh-codes.js";
@@ -167,7 +167,7 @@ async function listed(http: HttpCall): Promise<Answer> {
   if (NOT_HEEDED.includes(type)) return json([]);
   const limit = query.get("latest") === "true" ? 1 : limitOf(query.get("limit"));
   const name = query.get("name") ?? undefined;
-  const { configs } = await listConfigs(context, { type, name, allVersions: limit > 1 });
+  const configs = await shownConfigs(context, { type, name, allVersions: limit > 1 });
   const counts = new Map<string, number>();
   const wanted = configs.flatMap((config) => {
     const key = `${config.type} ${config.name}`;

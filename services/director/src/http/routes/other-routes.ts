@@ -1,5 +1,5 @@
 import { NotImplementedError } from "@diskmesh/domain";
-import { listLocks } from "../../locks/handlers.js";
+import { encodeLock } from "../../locks/wire.js";
 import { json, jsonList } from "../answer.js";
 import { partsOf } from "../pages.js";
 import type { Route } from "../route.js";
@@ -29,7 +29,7 @@ export const otherRoutes: readonly Route[] = [
     path: "/locks",
     operation: "listLocks",
     serve: async ({ context }) => {
-      const { locks } = await listLocks(context);
+      const locks = context.locks.list().map(encodeLock);
       return jsonList(
         partsOf(locks, ({ type, resource, expireTime, taskId }) => ({
           type: type.replace("LOCK_TYPE_", "").toLowerCase(),

@@ -10,7 +10,7 @@ import {
   type RevokeJoinTokenResponse,
 } from "@diskmesh/api/registry";
 import { InvalidArgumentError, InvalidStateError, parseId } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, pageOf } from "@diskmesh/rpc";
 import type { ChangeContext, Context } from "../../calls/context.js";
 import {
   createToken,
@@ -63,12 +63,15 @@ export async function createJoinToken(
 
 export async function listJoinTokens(
   { tablet, clock }: Context,
-  _request: ListJoinTokensRequest,
+  request: ListJoinTokensRequest,
 ): Promise<ListJoinTokensResponse> {
-  const nowMs = clock.nowMs();
-  return tablet.read((tables) => ({
-    joinTokens: [...tables.joinTokens.entries()].map((token) => tokenMessage(token, awaited(tables, token), nowMs)),
-  }));
+  const { items, nextPageToken } = await pageOf(tablet, request, {
+    what: "join tokens",
+    rows: ({ joinTokens }, from) => joinTokens.entries(from),
+    keyOf: ({ tokenId }) => tokenId,
+    describe: (tables, token) => tokenMessage(token, awaited(tables, token), clock.nowMs()),
+  });
+  return { joinTokens: [...items], nextPageToken };
 }
 
 export async function revokeJoinToken(

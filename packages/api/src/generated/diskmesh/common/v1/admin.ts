@@ -186,8 +186,15 @@ export interface ExplainResponse {
   causes: Cause[];
 }
 
-/** Has no parameters: the list is complete up to its limit. */
+/** Page of the list. */
 export interface ListTroublesRequest {
+  /**
+   * Maximum number of objects per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit. A page can be short or even empty and still have a next page.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
 /** An object that needs attention. */
@@ -206,12 +213,12 @@ export interface TroubledObject {
   hasEnded: boolean;
 }
 
-/** The objects that need attention. */
+/** A page of objects that need attention. */
 export interface ListTroublesResponse {
-  /** At most 10,000 objects, in no particular order. Empty: nothing needs attention. */
+  /** Objects ordered by kind and name. */
   objects: TroubledObject[];
-  /** Number of further objects that need attention. */
-  more: number;
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 function createBaseCreateBackupRequest(): CreateBackupRequest {
@@ -708,11 +715,17 @@ export const ExplainResponse: MessageFns<ExplainResponse> = {
 };
 
 function createBaseListTroublesRequest(): ListTroublesRequest {
-  return {};
+  return { pageSize: 0, pageToken: "" };
 }
 
 export const ListTroublesRequest: MessageFns<ListTroublesRequest> = {
-  encode(_: ListTroublesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ListTroublesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.pageSize !== 0) {
+      writer.uint32(8).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(18).string(message.pageToken);
+    }
     return writer;
   },
 
@@ -729,6 +742,22 @@ export const ListTroublesRequest: MessageFns<ListTroublesRequest> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -744,8 +773,10 @@ export const ListTroublesRequest: MessageFns<ListTroublesRequest> = {
   create(base?: DeepPartial<ListTroublesRequest>): ListTroublesRequest {
     return ListTroublesRequest.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<ListTroublesRequest>): ListTroublesRequest {
+  fromPartial(object: DeepPartial<ListTroublesRequest>): ListTroublesRequest {
     const message = createBaseListTroublesRequest();
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
@@ -844,7 +875,7 @@ export const TroubledObject: MessageFns<TroubledObject> = {
 };
 
 function createBaseListTroublesResponse(): ListTroublesResponse {
-  return { objects: [], more: 0 };
+  return { objects: [], nextPageToken: "" };
 }
 
 export const ListTroublesResponse: MessageFns<ListTroublesResponse> = {
@@ -852,8 +883,8 @@ export const ListTroublesResponse: MessageFns<ListTroublesResponse> = {
     for (const v of message.objects) {
       TroubledObject.encode(v!, writer.uint32(10).fork()).join();
     }
-    if (message.more !== 0) {
-      writer.uint32(16).int64(message.more);
+    if (message.nextPageToken !== "") {
+      writer.uint32(26).string(message.nextPageToken);
     }
     return writer;
   },
@@ -879,12 +910,12 @@ export const ListTroublesResponse: MessageFns<ListTroublesResponse> = {
             message.objects.push(TroubledObject.decode(reader, reader.uint32()));
             continue;
           }
-          case 2: {
-            if (tag !== 16) {
+          case 3: {
+            if (tag !== 26) {
               break;
             }
 
-            message.more = longToNumber(reader.int64());
+            message.nextPageToken = reader.string();
             continue;
           }
         }
@@ -905,7 +936,7 @@ export const ListTroublesResponse: MessageFns<ListTroublesResponse> = {
   fromPartial(object: DeepPartial<ListTroublesResponse>): ListTroublesResponse {
     const message = createBaseListTroublesResponse();
     message.objects = object.objects?.map((e) => TroubledObject.fromPartial(e)) || [];
-    message.more = object.more ?? 0;
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -948,7 +979,7 @@ export const AdminServiceDefinition = {
     /**
      * Lists the objects that need attention, as the director's page shows them. A disk-registry lists its hosts, devices
      * and disks. A director lists the troubles of its disk-registries, its tasks and VMs, its CPIs, and the services that
-     * it depends on. Changes nothing.
+     * it depends on. Returned in pages. Changes nothing.
      */
     listTroubles: {
       name: "ListTroubles",
@@ -980,17 +1011,6 @@ function fromTimestamp(t: Timestamp): Date {
   let millis = (t.seconds || 0) * 1_000;
   millis += (t.nanos || 0) / 1_000_000;
   return new globalThis.Date(millis);
-}
-
-function longToNumber(int64: { toString(): string }): number {
-  const num = globalThis.Number(int64.toString());
-  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
-  }
-  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
-    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
-  }
-  return num;
 }
 
 interface MessageFns<T> {

@@ -314,7 +314,16 @@ export interface DetachDiskResponse {
 /** Selects the CPI. */
 export interface ListVmsRequest {
   /** The caller, and the CPI to call. */
-  context: CallContext | undefined;
+  context:
+    | CallContext
+    | undefined;
+  /**
+   * Maximum number of VMs per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit. A page can be short or even empty and still have a next page.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
 /** One existing VM. */
@@ -329,6 +338,8 @@ export interface ListedVm {
 export interface ListVmsResponse {
   /** VMs in no particular order. */
   vms: ListedVm[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 /** The VM whose disks to return. */
@@ -369,7 +380,16 @@ export interface ListCpisRequest {
    * Selects a cpi-config by cpi_config_version; an empty version selects the dispatcher's own CPIs. Operators may omit
    * the context: the response then contains the dispatcher's own CPIs and those of each director's latest config.
    */
-  context: CallContext | undefined;
+  context:
+    | CallContext
+    | undefined;
+  /**
+   * Maximum number of CPIs per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
 /** One CPI that the dispatcher serves. */
@@ -394,6 +414,8 @@ export interface Cpi {
 export interface ListCpisResponse {
   /** CPIs ordered by director_id, then name. */
   cpis: Cpi[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 /** The director generation that leads. */
@@ -2490,13 +2512,19 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
 };
 
 function createBaseListVmsRequest(): ListVmsRequest {
-  return { context: undefined };
+  return { context: undefined, pageSize: 0, pageToken: "" };
 }
 
 export const ListVmsRequest: MessageFns<ListVmsRequest> = {
   encode(message: ListVmsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(16).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(26).string(message.pageToken);
     }
     return writer;
   },
@@ -2522,6 +2550,22 @@ export const ListVmsRequest: MessageFns<ListVmsRequest> = {
             message.context = CallContext.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2542,6 +2586,8 @@ export const ListVmsRequest: MessageFns<ListVmsRequest> = {
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
@@ -2614,13 +2660,16 @@ export const ListedVm: MessageFns<ListedVm> = {
 };
 
 function createBaseListVmsResponse(): ListVmsResponse {
-  return { vms: [] };
+  return { vms: [], nextPageToken: "" };
 }
 
 export const ListVmsResponse: MessageFns<ListVmsResponse> = {
   encode(message: ListVmsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.vms) {
       ListedVm.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -2646,6 +2695,14 @@ export const ListVmsResponse: MessageFns<ListVmsResponse> = {
             message.vms.push(ListedVm.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2664,6 +2721,7 @@ export const ListVmsResponse: MessageFns<ListVmsResponse> = {
   fromPartial(object: DeepPartial<ListVmsResponse>): ListVmsResponse {
     const message = createBaseListVmsResponse();
     message.vms = object.vms?.map((e) => ListedVm.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -2917,13 +2975,19 @@ export const SetDiskMetadataResponse: MessageFns<SetDiskMetadataResponse> = {
 };
 
 function createBaseListCpisRequest(): ListCpisRequest {
-  return { context: undefined };
+  return { context: undefined, pageSize: 0, pageToken: "" };
 }
 
 export const ListCpisRequest: MessageFns<ListCpisRequest> = {
   encode(message: ListCpisRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.context !== undefined) {
       CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(16).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(26).string(message.pageToken);
     }
     return writer;
   },
@@ -2949,6 +3013,22 @@ export const ListCpisRequest: MessageFns<ListCpisRequest> = {
             message.context = CallContext.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2969,6 +3049,8 @@ export const ListCpisRequest: MessageFns<ListCpisRequest> = {
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
       : undefined;
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
@@ -3101,13 +3183,16 @@ export const Cpi: MessageFns<Cpi> = {
 };
 
 function createBaseListCpisResponse(): ListCpisResponse {
-  return { cpis: [] };
+  return { cpis: [], nextPageToken: "" };
 }
 
 export const ListCpisResponse: MessageFns<ListCpisResponse> = {
   encode(message: ListCpisResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.cpis) {
       Cpi.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -3133,6 +3218,14 @@ export const ListCpisResponse: MessageFns<ListCpisResponse> = {
             message.cpis.push(Cpi.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3151,6 +3244,7 @@ export const ListCpisResponse: MessageFns<ListCpisResponse> = {
   fromPartial(object: DeepPartial<ListCpisResponse>): ListCpisResponse {
     const message = createBaseListCpisResponse();
     message.cpis = object.cpis?.map((e) => Cpi.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -5139,7 +5233,7 @@ export const CpiServiceDefinition = {
       options: {},
     },
     /**
-     * Returns all VMs of the CPI, including VMs that other directors created. UNIMPLEMENTED: the CPI is an executable;
+     * Returns all VMs of the CPI, including VMs that other directors created, in pages. UNIMPLEMENTED: the CPI is an executable;
      * BOSH's contract has no such method.
      */
     listVms: {
@@ -5340,7 +5434,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns the CPIs that the dispatcher serves. */
+    /** Returns the CPIs that the dispatcher serves, in pages. */
     listCpis: {
       name: "ListCpis",
       requestType: ListCpisRequest as typeof ListCpisRequest,

@@ -121,7 +121,7 @@ export interface GetConfigResponse {
   config: Config | undefined;
 }
 
-/** Filters of the list. */
+/** Filters and page of the list. */
 export interface ListConfigsRequest {
   /** Filter: only configs of this type. Empty: no filter. */
   type: string;
@@ -130,13 +130,24 @@ export interface ListConfigsRequest {
     | string
     | undefined;
   /** True: also returns old versions. Default: false. */
-  allVersions?: boolean | undefined;
+  allVersions?:
+    | boolean
+    | undefined;
+  /**
+   * Maximum number of versions per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
-/** The configs. */
+/** A page of configs. */
 export interface ListConfigsResponse {
   /** Versions ordered by type and name, then newest first. */
   configs: Config[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 /** The config or version to delete. */
@@ -587,7 +598,7 @@ export const GetConfigResponse: MessageFns<GetConfigResponse> = {
 };
 
 function createBaseListConfigsRequest(): ListConfigsRequest {
-  return { type: "", name: undefined, allVersions: undefined };
+  return { type: "", name: undefined, allVersions: undefined, pageSize: 0, pageToken: "" };
 }
 
 export const ListConfigsRequest: MessageFns<ListConfigsRequest> = {
@@ -600,6 +611,12 @@ export const ListConfigsRequest: MessageFns<ListConfigsRequest> = {
     }
     if (message.allVersions !== undefined) {
       writer.uint32(24).bool(message.allVersions);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(32).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(42).string(message.pageToken);
     }
     return writer;
   },
@@ -641,6 +658,22 @@ export const ListConfigsRequest: MessageFns<ListConfigsRequest> = {
             message.allVersions = reader.bool();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -661,18 +694,23 @@ export const ListConfigsRequest: MessageFns<ListConfigsRequest> = {
     message.type = object.type ?? "";
     message.name = object.name ?? undefined;
     message.allVersions = object.allVersions ?? undefined;
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
 
 function createBaseListConfigsResponse(): ListConfigsResponse {
-  return { configs: [] };
+  return { configs: [], nextPageToken: "" };
 }
 
 export const ListConfigsResponse: MessageFns<ListConfigsResponse> = {
   encode(message: ListConfigsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.configs) {
       Config.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -698,6 +736,14 @@ export const ListConfigsResponse: MessageFns<ListConfigsResponse> = {
             message.configs.push(Config.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -716,6 +762,7 @@ export const ListConfigsResponse: MessageFns<ListConfigsResponse> = {
   fromPartial(object: DeepPartial<ListConfigsResponse>): ListConfigsResponse {
     const message = createBaseListConfigsResponse();
     message.configs = object.configs?.map((e) => Config.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -1120,7 +1167,7 @@ export const ConfigServiceDefinition = {
     },
     /**
      * Returns the latest version of every config, ordered by type and name. The content of cpi configs is left out
-     * because it contains credentials; GetConfig returns it.
+     * because it contains credentials; GetConfig returns it. Returned in pages.
      */
     listConfigs: {
       name: "ListConfigs",

@@ -543,12 +543,21 @@ export interface ListInstancesRequest {
   deployment: string;
   /** True: sets Instance.agent_health, which changes frequently. */
   agentHealth: boolean;
+  /**
+   * Maximum number of instances per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
-/** The deployment's instances. */
+/** A page of the deployment's instances. */
 export interface ListInstancesResponse {
   /** Instances ordered by group and index. */
   instances: Instance[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 /** Filters and page of the list. */
@@ -1758,7 +1767,7 @@ export const ListDeploymentsResponse: MessageFns<ListDeploymentsResponse> = {
 };
 
 function createBaseListInstancesRequest(): ListInstancesRequest {
-  return { deployment: "", agentHealth: false };
+  return { deployment: "", agentHealth: false, pageSize: 0, pageToken: "" };
 }
 
 export const ListInstancesRequest: MessageFns<ListInstancesRequest> = {
@@ -1768,6 +1777,12 @@ export const ListInstancesRequest: MessageFns<ListInstancesRequest> = {
     }
     if (message.agentHealth !== false) {
       writer.uint32(16).bool(message.agentHealth);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(24).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(34).string(message.pageToken);
     }
     return writer;
   },
@@ -1801,6 +1816,22 @@ export const ListInstancesRequest: MessageFns<ListInstancesRequest> = {
             message.agentHealth = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1820,18 +1851,23 @@ export const ListInstancesRequest: MessageFns<ListInstancesRequest> = {
     const message = createBaseListInstancesRequest();
     message.deployment = object.deployment ?? "";
     message.agentHealth = object.agentHealth ?? false;
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
 
 function createBaseListInstancesResponse(): ListInstancesResponse {
-  return { instances: [] };
+  return { instances: [], nextPageToken: "" };
 }
 
 export const ListInstancesResponse: MessageFns<ListInstancesResponse> = {
   encode(message: ListInstancesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.instances) {
       Instance.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -1857,6 +1893,14 @@ export const ListInstancesResponse: MessageFns<ListInstancesResponse> = {
             message.instances.push(Instance.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1875,6 +1919,7 @@ export const ListInstancesResponse: MessageFns<ListInstancesResponse> = {
   fromPartial(object: DeepPartial<ListInstancesResponse>): ListInstancesResponse {
     const message = createBaseListInstancesResponse();
     message.instances = object.instances?.map((e) => Instance.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -2877,7 +2922,7 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns the instances of a deployment. NOT_FOUND: the deployment does not exist. */
+    /** Returns the instances of a deployment, in pages. NOT_FOUND: the deployment does not exist. */
     listInstances: {
       name: "ListInstances",
       requestType: ListInstancesRequest as typeof ListInstancesRequest,

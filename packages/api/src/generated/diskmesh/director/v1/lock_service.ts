@@ -108,14 +108,23 @@ export interface Lock {
   waitingTaskIds: number[];
 }
 
-/** Has no parameters. */
+/** Page of the list. */
 export interface ListLocksRequest {
+  /**
+   * Maximum number of locks per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
-/** All held locks. */
+/** A page of held locks. */
 export interface ListLocksResponse {
   /** Locks ordered by type and resource. */
   locks: Lock[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 function createBaseLock(): Lock {
@@ -236,11 +245,17 @@ export const Lock: MessageFns<Lock> = {
 };
 
 function createBaseListLocksRequest(): ListLocksRequest {
-  return {};
+  return { pageSize: 0, pageToken: "" };
 }
 
 export const ListLocksRequest: MessageFns<ListLocksRequest> = {
-  encode(_: ListLocksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ListLocksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.pageSize !== 0) {
+      writer.uint32(8).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(18).string(message.pageToken);
+    }
     return writer;
   },
 
@@ -257,6 +272,22 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -272,20 +303,25 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
   create(base?: DeepPartial<ListLocksRequest>): ListLocksRequest {
     return ListLocksRequest.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<ListLocksRequest>): ListLocksRequest {
+  fromPartial(object: DeepPartial<ListLocksRequest>): ListLocksRequest {
     const message = createBaseListLocksRequest();
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
 
 function createBaseListLocksResponse(): ListLocksResponse {
-  return { locks: [] };
+  return { locks: [], nextPageToken: "" };
 }
 
 export const ListLocksResponse: MessageFns<ListLocksResponse> = {
   encode(message: ListLocksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.locks) {
       Lock.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -311,6 +347,14 @@ export const ListLocksResponse: MessageFns<ListLocksResponse> = {
             message.locks.push(Lock.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -329,6 +373,7 @@ export const ListLocksResponse: MessageFns<ListLocksResponse> = {
   fromPartial(object: DeepPartial<ListLocksResponse>): ListLocksResponse {
     const message = createBaseListLocksResponse();
     message.locks = object.locks?.map((e) => Lock.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -339,7 +384,7 @@ export const LockServiceDefinition = {
   name: "LockService",
   fullName: "diskmesh.director.v1.LockService",
   methods: {
-    /** Returns all held locks and the tasks that wait for them. */
+    /** Returns all held locks and the tasks that wait for them, in pages. */
     listLocks: {
       name: "ListLocks",
       requestType: ListLocksRequest as typeof ListLocksRequest,

@@ -183,13 +183,24 @@ export interface PublishedMethod {
 /** The node or driver whose methods to list. */
 export interface ListMethodsRequest {
   /** The node or driver. */
-  target: MethodTarget | undefined;
+  target:
+    | MethodTarget
+    | undefined;
+  /**
+   * Maximum number of methods per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
-/** The methods of the target. */
+/** A page of methods of the target. */
 export interface ListMethodsResponse {
   /** Methods ordered by name. */
   methods: PublishedMethod[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 /** The method to call, and its arguments. */
@@ -304,6 +315,13 @@ export interface NodeLockHolder {
 export interface ListDriversRequest {
   /** ID of the host. Empty: the director's own drivers. */
   nodeId: string;
+  /**
+   * Maximum number of drivers per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
 /** A driver. */
@@ -320,8 +338,10 @@ export interface PublishedDriver {
 
 /** The drivers of the director or node. */
 export interface ListDriversResponse {
-  /** Drivers in the order of the config. */
+  /** Drivers in the order of the config. A token is good until the config changes. */
   drivers: PublishedDriver[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 function createBaseMethodTarget(): MethodTarget {
@@ -593,13 +613,19 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
 };
 
 function createBaseListMethodsRequest(): ListMethodsRequest {
-  return { target: undefined };
+  return { target: undefined, pageSize: 0, pageToken: "" };
 }
 
 export const ListMethodsRequest: MessageFns<ListMethodsRequest> = {
   encode(message: ListMethodsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.target !== undefined) {
       MethodTarget.encode(message.target, writer.uint32(10).fork()).join();
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(16).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(26).string(message.pageToken);
     }
     return writer;
   },
@@ -625,6 +651,22 @@ export const ListMethodsRequest: MessageFns<ListMethodsRequest> = {
             message.target = MethodTarget.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -645,18 +687,23 @@ export const ListMethodsRequest: MessageFns<ListMethodsRequest> = {
     message.target = (object.target !== undefined && object.target !== null)
       ? MethodTarget.fromPartial(object.target)
       : undefined;
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
 
 function createBaseListMethodsResponse(): ListMethodsResponse {
-  return { methods: [] };
+  return { methods: [], nextPageToken: "" };
 }
 
 export const ListMethodsResponse: MessageFns<ListMethodsResponse> = {
   encode(message: ListMethodsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.methods) {
       PublishedMethod.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -682,6 +729,14 @@ export const ListMethodsResponse: MessageFns<ListMethodsResponse> = {
             message.methods.push(PublishedMethod.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -700,6 +755,7 @@ export const ListMethodsResponse: MessageFns<ListMethodsResponse> = {
   fromPartial(object: DeepPartial<ListMethodsResponse>): ListMethodsResponse {
     const message = createBaseListMethodsResponse();
     message.methods = object.methods?.map((e) => PublishedMethod.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -1331,13 +1387,19 @@ export const NodeLockHolder: MessageFns<NodeLockHolder> = {
 };
 
 function createBaseListDriversRequest(): ListDriversRequest {
-  return { nodeId: "" };
+  return { nodeId: "", pageSize: 0, pageToken: "" };
 }
 
 export const ListDriversRequest: MessageFns<ListDriversRequest> = {
   encode(message: ListDriversRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.nodeId !== "") {
       writer.uint32(10).string(message.nodeId);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(16).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(26).string(message.pageToken);
     }
     return writer;
   },
@@ -1363,6 +1425,22 @@ export const ListDriversRequest: MessageFns<ListDriversRequest> = {
             message.nodeId = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1381,6 +1459,8 @@ export const ListDriversRequest: MessageFns<ListDriversRequest> = {
   fromPartial(object: DeepPartial<ListDriversRequest>): ListDriversRequest {
     const message = createBaseListDriversRequest();
     message.nodeId = object.nodeId ?? "";
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
@@ -1477,13 +1557,16 @@ export const PublishedDriver: MessageFns<PublishedDriver> = {
 };
 
 function createBaseListDriversResponse(): ListDriversResponse {
-  return { drivers: [] };
+  return { drivers: [], nextPageToken: "" };
 }
 
 export const ListDriversResponse: MessageFns<ListDriversResponse> = {
   encode(message: ListDriversResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.drivers) {
       PublishedDriver.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -1509,6 +1592,14 @@ export const ListDriversResponse: MessageFns<ListDriversResponse> = {
             message.drivers.push(PublishedDriver.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1527,6 +1618,7 @@ export const ListDriversResponse: MessageFns<ListDriversResponse> = {
   fromPartial(object: DeepPartial<ListDriversResponse>): ListDriversResponse {
     const message = createBaseListDriversResponse();
     message.drivers = object.drivers?.map((e) => PublishedDriver.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -1581,7 +1673,7 @@ export const VendorPassthruServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns the drivers of this director, or of a node, with their states. */
+    /** Returns the drivers of this director, or of a node, with their states, in pages. */
     listDrivers: {
       name: "ListDrivers",
       requestType: ListDriversRequest as typeof ListDriversRequest,

@@ -264,14 +264,23 @@ export interface AgentAuthority {
   certificatePem: string;
 }
 
-/** Has no parameters. */
+/** Page of the list. */
 export interface ListAgentAuthoritiesRequest {
+  /**
+   * Maximum number of CAs per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
-/** All CAs of agents' certificates. */
+/** A page of CAs of agents' certificates. */
 export interface ListAgentAuthoritiesResponse {
   /** CAs, the oldest first. Empty: the director does not issue certificates to agents. */
   authorities: AgentAuthority[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 /** The CA to remove. */
@@ -1103,11 +1112,17 @@ export const AgentAuthority: MessageFns<AgentAuthority> = {
 };
 
 function createBaseListAgentAuthoritiesRequest(): ListAgentAuthoritiesRequest {
-  return {};
+  return { pageSize: 0, pageToken: "" };
 }
 
 export const ListAgentAuthoritiesRequest: MessageFns<ListAgentAuthoritiesRequest> = {
-  encode(_: ListAgentAuthoritiesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ListAgentAuthoritiesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.pageSize !== 0) {
+      writer.uint32(8).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(18).string(message.pageToken);
+    }
     return writer;
   },
 
@@ -1124,6 +1139,22 @@ export const ListAgentAuthoritiesRequest: MessageFns<ListAgentAuthoritiesRequest
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1139,20 +1170,25 @@ export const ListAgentAuthoritiesRequest: MessageFns<ListAgentAuthoritiesRequest
   create(base?: DeepPartial<ListAgentAuthoritiesRequest>): ListAgentAuthoritiesRequest {
     return ListAgentAuthoritiesRequest.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<ListAgentAuthoritiesRequest>): ListAgentAuthoritiesRequest {
+  fromPartial(object: DeepPartial<ListAgentAuthoritiesRequest>): ListAgentAuthoritiesRequest {
     const message = createBaseListAgentAuthoritiesRequest();
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
 
 function createBaseListAgentAuthoritiesResponse(): ListAgentAuthoritiesResponse {
-  return { authorities: [] };
+  return { authorities: [], nextPageToken: "" };
 }
 
 export const ListAgentAuthoritiesResponse: MessageFns<ListAgentAuthoritiesResponse> = {
   encode(message: ListAgentAuthoritiesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.authorities) {
       AgentAuthority.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -1178,6 +1214,14 @@ export const ListAgentAuthoritiesResponse: MessageFns<ListAgentAuthoritiesRespon
             message.authorities.push(AgentAuthority.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1196,6 +1240,7 @@ export const ListAgentAuthoritiesResponse: MessageFns<ListAgentAuthoritiesRespon
   fromPartial(object: DeepPartial<ListAgentAuthoritiesResponse>): ListAgentAuthoritiesResponse {
     const message = createBaseListAgentAuthoritiesResponse();
     message.authorities = object.authorities?.map((e) => AgentAuthority.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -1369,7 +1414,7 @@ export const VmServiceDefinition = {
     },
     /**
      * Returns the CAs (certificate authorities) of agents' certificates: the current CA, and former CAs until every agent
-     * has a certificate of the current one.
+     * has a certificate of the current one. Returned in pages.
      */
     listAgentAuthorities: {
       name: "ListAgentAuthorities",

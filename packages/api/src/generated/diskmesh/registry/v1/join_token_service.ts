@@ -100,14 +100,23 @@ export interface CreateJoinTokenResponse {
   joinToken: JoinToken | undefined;
 }
 
-/** Has no parameters. */
+/** Page of the list. */
 export interface ListJoinTokensRequest {
+  /**
+   * Maximum number of tokens per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
 }
 
-/** All tokens. */
+/** A page of tokens. */
 export interface ListJoinTokensResponse {
   /** The tokens by id. */
   joinTokens: JoinToken[];
+  /** Token of the next page; empty on the last page. */
+  nextPageToken: string;
 }
 
 /** The token to end. */
@@ -295,11 +304,17 @@ export const CreateJoinTokenResponse: MessageFns<CreateJoinTokenResponse> = {
 };
 
 function createBaseListJoinTokensRequest(): ListJoinTokensRequest {
-  return {};
+  return { pageSize: 0, pageToken: "" };
 }
 
 export const ListJoinTokensRequest: MessageFns<ListJoinTokensRequest> = {
-  encode(_: ListJoinTokensRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ListJoinTokensRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.pageSize !== 0) {
+      writer.uint32(8).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(18).string(message.pageToken);
+    }
     return writer;
   },
 
@@ -316,6 +331,22 @@ export const ListJoinTokensRequest: MessageFns<ListJoinTokensRequest> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -331,20 +362,25 @@ export const ListJoinTokensRequest: MessageFns<ListJoinTokensRequest> = {
   create(base?: DeepPartial<ListJoinTokensRequest>): ListJoinTokensRequest {
     return ListJoinTokensRequest.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<ListJoinTokensRequest>): ListJoinTokensRequest {
+  fromPartial(object: DeepPartial<ListJoinTokensRequest>): ListJoinTokensRequest {
     const message = createBaseListJoinTokensRequest();
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
     return message;
   },
 };
 
 function createBaseListJoinTokensResponse(): ListJoinTokensResponse {
-  return { joinTokens: [] };
+  return { joinTokens: [], nextPageToken: "" };
 }
 
 export const ListJoinTokensResponse: MessageFns<ListJoinTokensResponse> = {
   encode(message: ListJoinTokensResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.joinTokens) {
       JoinToken.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
     }
     return writer;
   },
@@ -370,6 +406,14 @@ export const ListJoinTokensResponse: MessageFns<ListJoinTokensResponse> = {
             message.joinTokens.push(JoinToken.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -388,6 +432,7 @@ export const ListJoinTokensResponse: MessageFns<ListJoinTokensResponse> = {
   fromPartial(object: DeepPartial<ListJoinTokensResponse>): ListJoinTokensResponse {
     const message = createBaseListJoinTokensResponse();
     message.joinTokens = object.joinTokens?.map((e) => JoinToken.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
     return message;
   },
 };
@@ -669,7 +714,7 @@ export const JoinTokenServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns all tokens that the registry keeps, the ended ones included. */
+    /** Returns all tokens that the registry keeps, the ended ones included, in pages. */
     listJoinTokens: {
       name: "ListJoinTokens",
       requestType: ListJoinTokensRequest as typeof ListJoinTokensRequest,
