@@ -126,7 +126,7 @@ const TOOLS = [
     why: "has the schemas of Kubernetes",
     usedBy: "the chart",
   },
-  { name: "go", since: "1.24", why: "builds a client of the protos", usedBy: "clients in other languages" },
+  { name: "go", since: "1.25", why: "builds clients of the protos and of /v1", usedBy: "clients in other languages" },
   {
     name: "python-grpc-tools-protoc",
     since: "1.85",
