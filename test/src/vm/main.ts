@@ -19,6 +19,7 @@ import Mocha from "mocha";
 /** Suites by name. `smoke` belongs to `npm run verify`; `npm run vm -- all` runs the others, too. */
 const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   smoke: async () => [await import("./trials/smoke.js"), await import("./trials/killed.js")],
+  fence: () => import("./trials/fence.js"),
   tables: async () => [await import("./trials/tables.js"), await import("./trials/cache.js")],
 };
 
