@@ -18,7 +18,6 @@ import { AttachOrders } from "./devices/attach-orders.js";
 import { observeDevices } from "./devices/device-metrics.js";
 import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
-import { makeFileOpener } from "./devices/open-file.js";
 import { Prober } from "./devices/prober.js";
 import { addNewDevices } from "./devices/reload-devices.js";
 import { Rescan } from "./devices/rescan.js";
@@ -26,6 +25,7 @@ import { SessionOrders } from "./devices/session-orders.js";
 import { deviceOffers } from "./drivers/device-offers.js";
 import { VendorCalls } from "./drivers/vendor-calls.js";
 import type { AgentEdges } from "./edges.js";
+import { chooseEngine } from "./exports/choose-engine.js";
 import { diskIdOfExport } from "./exports/export-path.js";
 import { ExportTable } from "./exports/export-table.js";
 import { makeEngines } from "./exports/make-engines.js";
@@ -36,7 +36,6 @@ import { makeCopier } from "./moves/make-copier.js";
 import { clearDeadSockets } from "./nbd/dead-socket.js";
 import { IoCounters, observeUncounted } from "./nbd/io-counters.js";
 import { NbdServer } from "./nbd/server.js";
-import { findQemu } from "./qemu/find-qemu.js";
 import { RegistrationDue } from "./registration-due.js";
 import { linkOverNbd } from "./remote/device-link.js";
 import { DeviceListener } from "./remote/device-listener.js";
@@ -67,7 +66,7 @@ export async function startAgent(
   lifecycle.use("metrics of I/O", io.observe());
   const edges = systemEdges(config, limits, log, {
     io,
-    hasQemu: await findQemu(config.engine, log),
+    ...(await chooseEngine(config, log)),
     whyNoBlockDevices: await whyNoBlockDevices(),
   });
   const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
@@ -141,7 +140,7 @@ function systemEdges(
   config: AgentConfig,
   limits: AgentLimits,
   log: Logger,
-  found: { readonly io: IoCounters } & Pick<AgentEdges, "hasQemu" | "whyNoBlockDevices">,
+  found: { readonly io: IoCounters } & Pick<AgentEdges, "engine" | "mapper" | "opener" | "whyNoBlockDevices">,
 ): AgentEdges {
   const { tls, registry } = config;
   const common = { tls, defaultDeadlineMs: limits.registerTimeoutMs };
@@ -150,7 +149,6 @@ function systemEdges(
     random: Math.random,
     newBootId: randomUUID,
     machineBootId: async () => (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim(),
-    opener: makeFileOpener({ requireLocks: config.requireFileLocks }),
     cacheFiles: nodeFiles,
     listenNbd: (options) => NbdServer.listen(options, found.io),
     ...found,
@@ -199,6 +197,7 @@ export async function startHolding(
   lifecycle.use("devices", () => held.devices.stop(drainTimeoutMs));
   // Devices found now are opened at the start, and the first registration reports them.
   await held.rescan.run();
+  await held.devices.findLegs();
   await held.exports.adopt();
   await held.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
   const context = { ...held, holders: await serveHolders(lifecycle, held, edges) };
@@ -219,11 +218,12 @@ function makeContext(
   const { orderTimeoutMs: answerTimeoutMs, maxInFlightIoPerDevice, hangs, maxDevices, maxDevicesPerFile } = limits;
   const registrationDue = new RegistrationDue();
   const onChange = () => registrationDue.declare();
-  const { opener } = edges;
+  const { opener, mapper } = edges;
   const devices = new DeviceTable({
     devices: config.devices,
     ledger,
     opener,
+    mapper,
     maxInFlightIoPerDevice,
     answerTimeoutMs,
     hangs,

@@ -240,10 +240,10 @@ export const configSchema = z
       .optional()
       .describe("NATS servers that director and agent communicate over; absent when the host is no VM of a director."),
     engine: z
-      .enum(["auto", "node", "qemu"])
+      .enum(["auto", "node", "qemu", "kernel"])
       .default("auto")
       .describe(
-        'Carrier of the disks\' bytes. "qemu": a qemu-storage-daemon per disk, which is faster and outlives the agent. "node": the agent itself, which needs no other program. "auto": "qemu" where that program is on PATH.',
+        'Carrier of the disks\' bytes. "qemu": a qemu-storage-daemon per disk, which is faster and outlives the agent. "node": the agent itself, which needs no other program. "kernel": device-mapper, for disks on this host\'s own devices; `node` carries others. It needs root and dmsetup. "auto": "qemu" where that program is on PATH.',
       ),
     remoteIoTimeoutMs: durationMsConfig
       .default(30_000)

@@ -4,6 +4,8 @@ import type { Clock } from "@diskmesh/service";
 import type { EndBlockDevices } from "./block-device/block-devices.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
 import type { FileOpener } from "./devices/open-file.js";
+import type { EngineName } from "./exports/engine.js";
+import type { DeviceMapper } from "./kernel/device-mapper.js";
 import type { IoCounters } from "./nbd/io-counters.js";
 import type { ListenNbd } from "./nbd/server.js";
 import type { LinkDevice } from "./remote/device-link.js";
@@ -19,8 +21,10 @@ export interface AgentEdges {
   readonly opener: FileOpener;
   readonly cacheFiles: CacheFileSystem;
   readonly listenNbd: ListenNbd;
-  /** True when storage daemons carry the bytes of disks. */
-  readonly hasQemu: boolean;
+  /** Engine that carries the bytes of disks. What it cannot carry, `node` does. */
+  readonly engine: EngineName;
+  /** Present with the engine `kernel`. Its opener makes guards. */
+  readonly mapper: DeviceMapper | undefined;
   /** Reason why the host cannot make block devices of disks; undefined when it can. */
   readonly whyNoBlockDevices: string | undefined;
   readonly endBlockDevices: EndBlockDevices;

@@ -1,10 +1,12 @@
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import type { Logger } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { systemClock } from "@diskmesh/service";
 import { baseFolderPaths, makeBaseFolder } from "./base-folder.js";
 import { endBlockDevices } from "./block-device/block-devices.js";
 import type { AgentConfig } from "./config.js";
+import { DeviceMapper, whyNoKernel } from "./kernel/device-mapper.js";
+import { type MappedDevice, pathOf } from "./model/mapped-devices.js";
 import { killDaemons } from "./qemu/daemon.js";
 
 /** Time in ms to wait for the stop of the agent. */
@@ -12,8 +14,8 @@ const AGENT_STOP_MS = 10_000;
 const RETRY_MS = 100;
 
 /**
- * Ends the storage daemons of an agent that has stopped. Throws UnavailableError while the agent runs, because it would
- * start them again.
+ * Ends the storage daemons and the devices of device-mapper of an agent that has stopped. Throws UnavailableError while the
+ * agent runs, because it would make them again.
  */
 export async function endSessions(
   { baseFolder, requireFileLocks }: Pick<AgentConfig, "baseFolder" | "requireFileLocks">,
@@ -22,14 +24,22 @@ export async function endSessions(
   await makeBaseFolder(baseFolder);
   using _lock = await takeLock(baseFolder, requireFileLocks);
   log.info({ sessions: await endDaemons(baseFolder) }, "storage daemons ended");
+  for (const { role, number } of await endMapped(baseFolder))
+    log.warn({ ...role, path: pathOf(number) }, "device still in use: unmount and close it");
 }
 
 /** Ends the block devices and storage daemons of a base folder whose agent does not run. Returns the sessions. */
 export async function endDaemons(baseFolder: string): Promise<number[]> {
   const { exports } = baseFolderPaths(baseFolder);
   if (!existsSync(exports)) return [];
+  await endMapped(baseFolder);
   await endBlockDevices(exports, () => false);
   return killDaemons(exports, () => true);
+}
+
+/** Ends the devices of device-mapper, and returns those that programs of the host still have. */
+async function endMapped(baseFolder: string): Promise<readonly MappedDevice[]> {
+  return (await whyNoKernel()) === undefined ? new DeviceMapper(realpathSync(baseFolder)).endAll() : [];
 }
 
 async function takeLock(baseFolder: string, required: boolean): Promise<FolderLock> {

@@ -2,6 +2,7 @@ import { runService } from "@diskmesh/service";
 import { startAgent } from "./agent.js";
 import { configSchema } from "./config.js";
 import { endSessions } from "./end-sessions.js";
+import { describeEngine } from "./exports/choose-engine.js";
 import { hostWarnings } from "./host/check-host.js";
 import { printDriveRules } from "./host/drive-rules.js";
 import { joinIfNew } from "./joins/join.js";
@@ -20,12 +21,12 @@ await runService(
     return applyReload;
   },
   {
-    compareWithRunning,
+    compareWithRunning: async (config) => [await describeEngine(config.engine), ...(await compareWithRunning(config))],
     warnOfHost: hostWarnings,
     commands: { join: { help: JOIN_HELP, run: runJoin } },
     actions: {
       "end-sessions": {
-        help: "ends the storage daemons that a stopped agent has left, so that no process uses its devices, and exits",
+        help: "ends what a stopped agent has left to carry disks, so that nothing uses its devices, and exits",
         run: endSessions,
       },
       "drive-rules": {

@@ -43,7 +43,9 @@ describe("SIGHUP of an agent", () => {
     const devices = [{ ...a, pool: "fast" }, added];
     const rate = { maxEraseBytesPerSecond: 2 * MIB_BYTES };
     const agent = `the running agent is process ${scene.agent.process.pid} .*\n`;
-    expect(await checked({ devices: [a, b] })).to.match(new RegExp(`: good\n${agent}  nothing changes\n$`));
+    expect(await checked({ devices: [a, b] })).to.match(
+      new RegExp(`: good\nengine node carries .*\n${agent}  nothing changes\n$`),
+    );
     const told =
       `${agent}  SIGHUP adds device dev-c at ${added.path}\n  SIGHUP sets maxEraseBytesPerSecond to 2097152\n` +
       "  a restart changes rack\n" +
@@ -55,7 +57,7 @@ describe("SIGHUP of an agent", () => {
       expect(await checked({ devices, ...rate })).not.to.match(/SIGHUP/);
     });
     await scene.agent.process.kill();
-    expect(await checked({ devices })).to.match(/: good\n$/);
+    expect(await checked({ devices })).to.match(/: good\nengine node carries .*\n$/);
   });
 
   async function checked(change: object): Promise<string> {

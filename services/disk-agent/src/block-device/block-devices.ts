@@ -1,9 +1,10 @@
-import { access, constants, readdir, readlink, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { access, constants, readdir, readFile, readlink, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { type HostId, InvalidStateError, type Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { ServedDisk } from "../exports/engine.js";
 import { isDeviceLink } from "../exports/export-path.js";
+import { sessionOfUuid } from "../model/mapped-devices.js";
 import type { ExportSpec } from "../model/memory.js";
 import type { IoCounters } from "../nbd/io-counters.js";
 import { DeviceDisk, removeLink } from "./device-disk.js";
@@ -78,7 +79,7 @@ export const endBlockDevices: EndBlockDevices = async (folder, isKept) => {
   const numbers = [...new Set(names.map(sessionOfImage).filter((number) => number !== undefined))];
   const ended = numbers.filter((number) => !isKept(number));
   // Links first, because another disk may get the number of a detached loop device.
-  await removeLinks(folder, names, numbers.filter(isKept));
+  await removeLinks(folder, names, numbers.filter(isKept), isKept);
   for (const sessionNumber of ended) {
     await unmountImage(folder, sessionNumber);
     // The session may be served again, and its users may still have a device that ended with the agent.
@@ -87,19 +88,33 @@ export const endBlockDevices: EndBlockDevices = async (folder, isKept) => {
   return ended;
 };
 
-/** Returns whether the link leads to a block device of the session whose process runs. */
+/** Returns whether the link leads to a block device of the session that works: its process runs, or the kernel carries it. */
 export async function isLiveDevice(folder: string, sessionNumber: number, link: string): Promise<boolean> {
+  const target = await readlink(link).catch(() => "");
+  if ((await sessionOfMapped(target)) === sessionNumber) return true;
   if (!(await isMounted(folder, sessionNumber))) return false;
-  return (await loopsOf(imageOf(folder, sessionNumber))).includes(await readlink(link).catch(() => ""));
+  return (await loopsOf(imageOf(folder, sessionNumber))).includes(target);
 }
 
-/** Removes the links that do not lead to a block device of these sessions. */
-async function removeLinks(folder: string, names: readonly string[], sessionNumbers: readonly number[]): Promise<void> {
+/** Removes the links that do not lead to a block device of these sessions, or to one that the kernel carries. */
+async function removeLinks(
+  folder: string,
+  names: readonly string[],
+  sessionNumbers: readonly number[],
+  isKept: (sessionNumber: number) => boolean,
+): Promise<void> {
   const kept = await Promise.all(sessionNumbers.map((number) => loopsOf(imageOf(folder, number))));
   for (const name of names.filter(isDeviceLink)) {
     const target = await readlink(join(folder, name)).catch(() => "");
-    if (!kept.flat().includes(target)) await removeLink(join(folder, name));
+    const mapped = await sessionOfMapped(target);
+    if (mapped === undefined ? !kept.flat().includes(target) : !isKept(mapped)) await removeLink(join(folder, name));
   }
+}
+
+/** Returns the session of a disk's device of device-mapper; undefined for any other path. */
+async function sessionOfMapped(path: string): Promise<number | undefined> {
+  const uuid = await readFile(`/sys/block/${basename(path)}/dm/uuid`, "utf8").catch(() => "");
+  return sessionOfUuid(uuid.trim());
 }
 
 /** Returns why this host cannot make block devices; undefined when it can. */

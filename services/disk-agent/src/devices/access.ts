@@ -4,6 +4,11 @@ import { describeRun, endOf, type Run } from "../model/runs.js";
 import { sessionAt, whyOutdated } from "../model/sessions.js";
 import type { GrantedRuns } from "./granted-runs.js";
 
+interface HeldBelow {
+  /** Returns whether no lower session has any byte of the run. */
+  areGoneBelow(sessionNumber: number, run: Run): boolean;
+}
+
 /** State of a device that decides who may use it. */
 export interface Accessed {
   readonly id: DeviceId;
@@ -11,7 +16,9 @@ export interface Accessed {
   readonly whyChanged: string | undefined;
   readonly holds: boolean;
   readonly granted: Pick<GrantedRuns, "at">;
-  readonly borrowers: { areGoneBelow(sessionNumber: number, run: Run): boolean };
+  /** Processes outside the agent that have runs. */
+  readonly borrowers: HeldBelow;
+  readonly legs: HeldBelow;
 }
 
 /** Bytes of a device that a session is to use. */
@@ -40,8 +47,8 @@ export function requireAccess(device: Accessed, memory: AgentMemory, access: Acc
   }
   if (whyChanged !== undefined) throw new UnavailableError(`device ${id} has changed: ${whyChanged}`, { about });
   if (!device.holds) throw notAttached(id);
-  if (!device.borrowers.areGoneBelow(sessionNumber, current))
-    throw new UnavailableError(`a process of an earlier session still has device ${id}`, { about });
+  if (![device.borrowers, device.legs].every((each) => each.areGoneBelow(sessionNumber, current)))
+    throw new UnavailableError(`an earlier session still has device ${id}`, { about });
   const granted = device.granted.at(current.offsetBytes);
   if (granted?.sessionNumber !== sessionNumber || startBytes + lengthBytes > endOf(granted))
     throw new UnavailableError(`session ${sessionNumber} of device ${id} is not granted yet`, { about });

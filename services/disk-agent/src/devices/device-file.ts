@@ -151,6 +151,18 @@ export class DeviceFile {
     this.#apply("changed");
   }
 
+  /** Ends what a former life of the agent has left over a file that no device needs. Until then the file counts as closing. */
+  clear(): void {
+    const { opener, log } = this.#options;
+    if (opener.clear === undefined || this.#phase !== "closed") return;
+    this.#phase = "closing";
+    this.#phaseSinceMs = this.#options.clock.monotonicMs();
+    opener
+      .clear(this.path)
+      .catch((error: unknown) => log.error({ path: this.path, error: messageOf(error) }, "device file not cleared"))
+      .finally(() => this.#apply("closed"));
+  }
+
   /**
    * Checks which file the path names now. Never closes the held file, because it may be the only access to written
    * data. A check of a dead drive may hang, so only one check runs at a time.

@@ -4,6 +4,7 @@ import { agentMetrics, DEVICE_OPERATIONS, deviceMetrics, MAX_NAMED_DEVICES } fro
 import type { Device } from "./device.js";
 import type { Eraser } from "./eraser.js";
 import type { Sums } from "./operation-sums.js";
+import { waitingBelow } from "./session-orders.js";
 
 interface Observed {
   readonly devices: { all(): readonly Device[] };
@@ -48,7 +49,7 @@ function fenceWait(device: Device, { memory }: Ledger): number | undefined {
   const { sessions = [] } = memory.devices.get(device.id) ?? {};
   const waits = sessions.flatMap((session) => {
     const lowest = session.ended ? session.number + 1 : session.number;
-    return device.isQuietBelow(lowest, session) ? [] : [device.waitingBelow(lowest, session).forMs];
+    return device.isQuietBelow(lowest, session) ? [] : [waitingBelow(device, lowest, session).forMs];
   });
   return waits.length === 0 ? undefined : Math.max(...waits);
 }

@@ -1,6 +1,7 @@
 import { type DeviceId, type Logger, NotFoundError } from "@diskmesh/domain";
 import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
+import type { DeviceMapper } from "../kernel/device-mapper.js";
 import { isWanted } from "../model/memory.js";
 import { Device } from "./device.js";
 import { DeviceFile, type FileUser } from "./device-file.js";
@@ -15,6 +16,8 @@ export interface DeviceTableOptions {
   readonly devices: readonly DeviceConfig[];
   readonly ledger: Ledger;
   readonly opener: FileOpener;
+  /** Present where the kernel carries the bytes; the opener then makes guards. */
+  readonly mapper?: DeviceMapper | undefined;
   readonly maxInFlightIoPerDevice: number;
   /** Answer timeout of an order. */
   readonly answerTimeoutMs: number;
@@ -49,7 +52,7 @@ export class DeviceTable {
   }
 
   #make(config: DeviceConfig): Device {
-    const { log, ledger, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
+    const { log, ledger, mapper, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
     const opener = this.#opener;
     const { changes, hardwareErrors, retired } = this;
     const { path } = config;
@@ -58,7 +61,7 @@ export class DeviceTable {
       this.#files.get(path) ??
       new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
     this.#files.set(path, file);
-    const known = { ledger, hardwareErrors, retired, changes };
+    const known = { ledger, hardwareErrors, retired, changes, mapper };
     const device = new Device(config, file, { ...known, maxInFlightIo, clock, hangs, log });
     this.#devices.set(config.deviceId, device);
     return device;
@@ -111,6 +114,25 @@ export class DeviceTable {
   }
 
   /**
+   * Finds the legs that a former life of the agent left, and ends those of sessions that are refused now. Must run before
+   * any session is granted.
+   */
+  async findLegs(): Promise<void> {
+    const { mapper, log } = this.#options;
+    for (const found of (await mapper?.settle()) ?? []) {
+      const { role } = found;
+      if (role.kind !== "leg") continue;
+      const device = this.#devices.get(role.deviceId);
+      if (device !== undefined) device.legs.enter(found);
+      else {
+        log.warn({ deviceId: role.deviceId }, "leg of a device that the config does not have any more wiped");
+        // The drive may hang, and no session of a later agent waits for it.
+        void mapper?.wipe(role).then(() => mapper.removeWhenFree(role));
+      }
+    }
+  }
+
+  /**
    * Opens all devices except those remembered as detached. Restores their granted sessions without waiting, because I/O
    * of lower sessions ended with the former process. Waits up to `waitMs` for slow files. With `openNothing` every
    * device waits for an order.
@@ -133,12 +155,16 @@ export class DeviceTable {
     }
     const opening = () => [...this.#files.values()].some((file) => file.phase === "opening");
     await this.until(() => (opening() || looking > 0 ? undefined : true), waitMs);
+    for (const file of this.#files.values()) if (!file.isHeld) file.clear();
+    await this.#opener.clearOthers();
   }
 
   /** Closes every file, after waiting up to `waitMs` for I/O in flight. Sessions and orders stay remembered. */
   async stop(waitMs: number): Promise<void> {
+    this.#opener.leave();
     for (const device of this.#devices.values()) device.detach();
     const closed = () => [...this.#files.values()].every((file) => file.phase === "closed");
     await this.until(() => (closed() ? true : undefined), waitMs);
+    for (const { legs } of this.#devices.values()) void legs.leave();
   }
 }

@@ -1,13 +1,14 @@
-import { type DeviceId, DeviceIoError, type FileMarks, type Logger, messageOf } from "@diskmesh/domain";
-import { type Changes, type Clock, Slots } from "@diskmesh/service";
-import type { Ledger } from "../cache/ledger.js";
+import { type DeviceId, DeviceIoError, type FileMarks, messageOf } from "@diskmesh/domain";
+import { Slots } from "@diskmesh/service";
+import { Legs } from "../kernel/legs.js";
 import { endOf, type Run, WHOLE_DEVICE } from "../model/runs.js";
 import { sessionAt } from "../model/sessions.js";
 import { type Access, notAttached, requireAccess, whyNotKept } from "./access.js";
 import { Borrowers } from "./borrowers.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
+import type { DeviceOptions } from "./device-options.js";
 import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
-import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
+import { type DeviceProblem, hangOf, isHardwareError } from "./device-problem.js";
 import { DriverWarnings } from "./driver-warnings.js";
 import {
   type ClearChunk,
@@ -17,32 +18,18 @@ import {
   type WriteOptions,
   writeBytes,
 } from "./file-bytes.js";
-import type { LentFile, Retired } from "./file-lending.js";
+import type { LentFile } from "./file-lending.js";
 import { GrantedRuns } from "./granted-runs.js";
-import type { HardwareErrors } from "./hardware-errors.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
 import { type DeviceOperation, OperationSums } from "./operation-sums.js";
 
-interface DeviceOptions {
-  readonly ledger: Ledger;
-  readonly hardwareErrors: HardwareErrors;
-  readonly retired: Retired;
-  readonly changes: Changes<void>;
-  readonly maxInFlightIo: number;
-  readonly clock: Clock;
-  readonly hangs: HangLimits;
-  readonly log: Logger;
-}
-
 type Withdrawable<Options> = Options & { readonly signal?: AbortSignal };
 type Submit = (handle: OpenHandle) => Promise<void>;
 
-interface Io extends Access {
-  readonly operation: DeviceOperation;
-}
+type Io = Access & { readonly operation: DeviceOperation };
 
 /**
  * One device: its state, its sessions and all its I/O. Every read or write goes through `#io`, which checks device and
@@ -60,6 +47,8 @@ export class Device implements FileUser {
   readonly granted: GrantedRuns;
   /** Processes outside the agent that read and write runs of the device. */
   readonly borrowers: Borrowers;
+  /** Block devices of sessions, where the kernel carries the bytes. */
+  readonly legs: Legs;
   #probesInFlight = 0;
   #probeProblem: DeviceProblem | undefined;
   #wanted = false;
@@ -75,6 +64,7 @@ export class Device implements FileUser {
     this.#inFlight = new InFlight(options.clock);
     this.granted = new GrantedRuns(config.deviceId);
     this.borrowers = new Borrowers({ ...options, deviceId: config.deviceId });
+    this.legs = new Legs(this, options);
     this.#sizeBytes = config.sizeBytes ?? 0;
     file.devices.push(this);
   }
@@ -107,7 +97,7 @@ export class Device implements FileUser {
    * only.
    */
   get released(): boolean {
-    const isUnused = this.inFlight === 0 && !this.borrowers.areThere;
+    const isUnused = this.inFlight === 0 && !this.borrowers.areThere && !this.legs.areThere;
     return !this.#wanted && isUnused && (this.file.phase === "closed" || this.file.isHeld);
   }
 
@@ -136,7 +126,7 @@ export class Device implements FileUser {
   }
 
   get #hang(): DeviceProblem | undefined {
-    const what = this.#inFlight.count > 0 ? "I/O on" : `the ${this.file.phase} of`;
+    const what = this.#inFlight.count > 0 || this.legs.fencesForMs > 0 ? "I/O on" : `the ${this.file.phase} of`;
     return hangOf(`${what} device ${this.id}`, this.waiting.forMs, this.#options.hangs);
   }
 
@@ -144,12 +134,12 @@ export class Device implements FileUser {
   get waiting(): Waiting {
     const nowMs = this.#options.clock.monotonicMs();
     const sinceMs = Math.min(this.#inFlight.oldestSinceMs ?? nowMs, this.file.busySinceMs ?? nowMs);
-    return { forMs: nowMs - sinceMs, inFlightOperations: this.inFlight };
+    return { forMs: Math.max(nowMs - sinceMs, this.legs.fencesForMs), inFlightOperations: this.inFlight };
   }
 
-  /** Returns the I/O of lower sessions on the run's bytes, for which a grant waits. */
+  /** Returns the agent's own I/O of lower sessions on the run's bytes, for which a grant waits. */
   waitingBelow(sessionNumber: number, run: Run): Waiting {
-    return this.borrowers.waitingBelow(sessionNumber, run) ?? this.#inFlight.waitingBelow(sessionNumber, run);
+    return this.#inFlight.waitingBelow(sessionNumber, run);
   }
 
   /**
@@ -282,7 +272,13 @@ export class Device implements FileUser {
    * sessions.
    */
   isQuietBelow(sessionNumber: number, run: Run): boolean {
-    return this.borrowers.areGoneBelow(sessionNumber, run) && this.#inFlight.isQuietBelow(sessionNumber, run);
+    const areOthersGone = [this.borrowers, this.legs].every((each) => each.areGoneBelow(sessionNumber, run));
+    return areOthersGone && this.isAnsweredBelow(sessionNumber, run);
+  }
+
+  /** Returns whether the agent's own I/O submitted under lower sessions of the run's bytes has ended. */
+  isAnsweredBelow(sessionNumber: number, run: Run): boolean {
+    return this.#inFlight.isQuietBelow(sessionNumber, run);
   }
 
   noteOpened(handle: OpenHandle): void {
@@ -378,7 +374,8 @@ export class Device implements FileUser {
   }
 
   #sync(sessionNumber: number, handle: OpenHandle): Promise<void> {
-    return this.#lostWrites.sync(sessionNumber, () => this.file.sync(handle));
+    const { syncs = this.file } = handle;
+    return this.#lostWrites.sync(sessionNumber, () => syncs.sync(handle));
   }
 
   async #io(io: Io, signal: AbortSignal | undefined, submit: Submit) {
@@ -386,7 +383,10 @@ export class Device implements FileUser {
     const release = await this.#slots.acquire();
     try {
       if (signal?.aborted) throw signal.reason;
-      const { handle, run } = this.#admit(io);
+      const admitted = this.#admit(io);
+      const handle = await this.legs.handleFor(sessionNumber, admitted);
+      // Again, right before the system call.
+      const { run } = this.#admit(io);
       const ended = this.#begin(sessionNumber, run, operation);
       try {
         await submit(handle);

@@ -1,4 +1,6 @@
-import type { OpenHandle } from "./open-file.js";
+interface Synced {
+  datasync(): Promise<void>;
+}
 
 /**
  * Runs the syncs of one open file one after another. The kernel reports lost writes only to the first sync after the
@@ -15,12 +17,12 @@ export class FileSyncs {
     this.#onFailure = onFailure;
   }
 
-  sync(handle: OpenHandle): Promise<void> {
+  sync(handle: Synced): Promise<void> {
     this.#next ??= this.#syncAfter(this.#running, handle);
     return this.#next;
   }
 
-  async #syncAfter(before: Promise<void> | undefined, handle: OpenHandle): Promise<void> {
+  async #syncAfter(before: Promise<void> | undefined, handle: Synced): Promise<void> {
     await before?.catch(() => undefined);
     this.#running = this.#next;
     this.#next = undefined;

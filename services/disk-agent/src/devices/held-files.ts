@@ -15,15 +15,33 @@ interface HeldFile {
  */
 export class HeldFiles implements FileOpener {
   readonly #files: FileOpener;
+  readonly clear?: NonNullable<FileOpener["clear"]>;
   /** Held files by file identity. */
   readonly #held = new Map<string, HeldFile>();
 
   constructor(files: FileOpener) {
     this.#files = files;
+    if (files.clear !== undefined) this.clear = (path) => this.#clear(path);
   }
 
   look(path: string): Promise<FileFacts> {
     return this.#files.look(path);
+  }
+
+  leave(): void {
+    this.#files.leave?.();
+  }
+
+  async clearOthers(): Promise<void> {
+    await this.#files.clearOthers?.();
+  }
+
+  async #clear(path: string): Promise<void> {
+    const identity = await this.#files.look(path).then(
+      (facts) => facts.identity,
+      () => "",
+    );
+    if (!this.#held.has(identity)) await this.#files.clear?.(path);
   }
 
   async open(path: string): Promise<OpenedFile> {
@@ -68,6 +86,7 @@ export class HeldFiles implements FileOpener {
       datasync: handle.datasync.bind(handle),
       punchHole: handle.punchHole.bind(handle),
       ...(handle.lending && { lending: handle.lending }),
+      ...(handle.guard && { guard: handle.guard }),
       close,
     };
   }

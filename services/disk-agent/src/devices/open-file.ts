@@ -9,8 +9,9 @@ import {
   lockFile,
   punchHole,
 } from "@diskmesh/file-lock";
+import { diskSequence, serialNumberOf } from "../host/sysfs.js";
 import { type FileLending, lendingOf } from "./file-lending.js";
-import { diskSequence, serialNumberOf } from "./sysfs.js";
+import type { FileSyncs } from "./file-syncs.js";
 
 /** Operations of an open file that I/O needs. */
 export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasync" | "close"> {
@@ -21,6 +22,10 @@ export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasyn
   punchHole(offsetBytes: number, lengthBytes: number): Promise<boolean>;
   /** Lends the file to processes of sessions. Absent for files that only the agent itself can use. */
   readonly lending?: FileLending;
+  /** Number of the device on which the legs of sessions lie. Present where the kernel carries the bytes. */
+  readonly guard?: string;
+  /** Syncs of this descriptor alone. Absent for a descriptor that all sessions share. */
+  readonly syncs?: FileSyncs;
 }
 
 /** Facts of a file that stay true when its path changes. */
@@ -46,6 +51,12 @@ export interface FileOpener {
   open(path: string): Promise<OpenedFile>;
   /** Returns the facts of the file at the path, without keeping it open. */
   look(path: string): Promise<FileFacts>;
+  /** From now on a close leaves to the agent's next life what outlives the agent. */
+  leave?(): void;
+  /** Ends what a former life of the agent has left over a file that is not to be open. Resolves when nothing is left. */
+  clear?(path: string): Promise<void>;
+  /** Ends what former lives have left over files that no path names. */
+  clearOthers?(): Promise<void>;
 }
 
 export interface FileOpenerOptions {

@@ -3,7 +3,7 @@ import { histogramOf } from "@diskmesh/metrics";
 import type { Ledger } from "../cache/ledger.js";
 import { agentMetrics } from "../metrics.js";
 import { type AgentMemory, decideEach } from "../model/memory.js";
-import { type DeviceRun, describeRun } from "../model/runs.js";
+import { type DeviceRun, describeRun, type Run } from "../model/runs.js";
 import {
   decideCloseSession,
   decideOpenSession,
@@ -16,6 +16,7 @@ import {
 } from "../model/sessions.js";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
+import type { Waiting } from "./in-flight.js";
 import type { DeviceOutcome } from "./outcome.js";
 
 type Came = Omit<DeviceOutcome, keyof DeviceRun | "stamp">;
@@ -149,10 +150,22 @@ function measure(wish: SessionWish, { outcome }: Came, durationMs: number): void
   histogramOf(agentMetrics.fences).record(durationMs / 1_000, { purpose: purposeOf(wish), outcome: told });
 }
 
+/** Returns what of lower sessions on the run's bytes a grant waits for. */
+export function waitingBelow(device: Device, sessionNumber: number, run: Run): Waiting {
+  return (
+    device.borrowers.waitingBelow(sessionNumber, run) ??
+    device.legs.waitingBelow(sessionNumber, run) ??
+    device.waitingBelow(sessionNumber, run)
+  );
+}
+
 function whileBusy(device: Device, sessionNumber: number, run: DeviceRun): Came {
-  const waiting = device.waitingBelow(sessionNumber, run);
+  const waiting = waitingBelow(device, sessionNumber, run);
+  const where = describeRun(run);
+  let message = `${waiting.inFlightOperations} operations of sessions before ${sessionNumber} are in flight on ${where}`;
   if (!device.borrowers.areGoneBelow(sessionNumber, run))
-    return { outcome: "pending", message: `the process of an earlier session still has ${describeRun(run)}`, waiting };
-  const message = `${waiting.inFlightOperations} operations of sessions before ${sessionNumber} are in flight on ${describeRun(run)}`;
+    message = `the process of an earlier session still has ${where}`;
+  else if (!device.legs.areGoneBelow(sessionNumber, run))
+    message = `the drive has not answered all I/O of an earlier session on ${where}`;
   return { outcome: "pending", message, waiting };
 }

@@ -7,7 +7,7 @@ import type { EngineName, ServedDisk } from "./engine.js";
 interface Running {
   readonly sessionNumber: number;
   readonly engine: EngineName;
-  readonly served: Pick<ServedDisk, "askMirror">;
+  readonly served: Pick<ServedDisk, "askMirror" | "whyNotChange">;
 }
 
 /** Throws when the devices of this host, or the running export of the disk, do not allow the order to serve it. */
@@ -35,11 +35,14 @@ export function checkOrder(spec: ExportSpec, hostId: HostId, devices: DeviceTabl
       );
   }
   // Refused before the order is remembered, because the former revision is served on.
-  if (running?.sessionNumber === spec.sessionNumber && isMoving(spec) && running.served.askMirror === undefined)
-    throw new UnavailableError(
-      `engine ${running.engine} cannot move disk ${spec.diskId} while it serves the disk: unpublish the disk`,
-      { about: { disk_id: spec.diskId } },
-    );
+  const whyNot = running?.sessionNumber === spec.sessionNumber ? whyNotChange(running, spec) : undefined;
+  if (whyNot !== undefined) throw new UnavailableError(whyNot, { about: { disk_id: spec.diskId } });
+}
+
+function whyNotChange({ engine, served }: Running, spec: ExportSpec): string | undefined {
+  if (isMoving(spec) && served.askMirror === undefined)
+    return `engine ${engine} cannot move disk ${spec.diskId} while it serves the disk: unpublish the disk`;
+  return served.whyNotChange?.(spec);
 }
 
 /** Returns the error of a mirror that has ended without a decision about its devices. */

@@ -1,13 +1,15 @@
 import type { ExportSpec } from "../model/memory.js";
 import type { Mirrored, MirrorStatus } from "./mirror.js";
 
-export type EngineName = "node" | "qemu";
+export type EngineName = "node" | "qemu" | "kernel";
 
 /** Carries the bytes of disks: it serves a disk of a granted session to the programs of this host. */
 export interface Engine {
   readonly name: EngineName;
   /** True when a disk is served on while the agent restarts. */
   readonly outlivesAgent: boolean;
+  /** True when the paths of its disks are links to block devices, and not NBD sockets. */
+  readonly servesDevices?: boolean;
   /** Returns why this engine cannot serve the disk; undefined when it can. */
   whyNot(spec: ExportSpec): string | undefined;
   /**
@@ -33,6 +35,11 @@ export interface ServedDisk {
   readonly isCounted: boolean;
   /** Resolves with the reason when the disk is no longer served although nobody called `end`. */
   readonly lost?: Promise<string>;
+  /**
+   * Returns why the disk cannot be brought to a later revision of the spec while it is served; undefined when it can. An order
+   * is refused with it before it is remembered.
+   */
+  whyNotChange?(spec: ExportSpec): string | undefined;
   /**
    * Brings the disk to the limits and extents of a later revision of the spec, without an interruption of its I/O.
    * Absent for an engine that cannot.

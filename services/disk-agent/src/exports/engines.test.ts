@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { DiskId } from "@diskmesh/domain";
@@ -8,6 +8,7 @@ import { eventually, SmallDisk, skipBecause, skipWithout, temporaryFolder } from
 import { expect } from "chai";
 import type { NbdClient, NbdRequestError } from "../nbd/client.js";
 import { makeDeviceFile } from "../testing/device-fixture.js";
+import { engineContract } from "../testing/engine-contract.js";
 import { DEVICE_BYTES, EngineScene, noise } from "../testing/engine-scene.js";
 import { holdersOf } from "../testing/file-holders.js";
 import { beginFlood } from "../testing/flood.js";
@@ -30,81 +31,7 @@ for (const engine of ["node", "qemu"] as const)
       await scene?.stop();
     });
 
-    it("serves the bytes of one device, within its range of a file", async () => {
-      const client = await scene.connect(await scene.publish("disk-1", 1, ["d"]));
-      expect(client.sizeBytes).to.equal(DEVICE_BYTES);
-      const data = noise(3 * BLOCK_BYTES);
-      await client.write(BLOCK_BYTES, data, { fua: true });
-      expect((await client.read(BLOCK_BYTES, data.length)).equals(data)).to.equal(true);
-      const shared = scene.bytesOf("shared");
-      expect(
-        shared
-          .subarray(DEVICE_BYTES + BLOCK_BYTES)
-          .subarray(0, data.length)
-          .equals(data),
-      ).to.equal(true);
-      expect(shared.subarray(0, DEVICE_BYTES).every((byte) => byte === 0)).to.equal(true);
-      await rejection(client.write(DEVICE_BYTES, data));
-    });
-
-    it("joins devices of several files to one disk", async () => {
-      const client = await scene.connect(await scene.publish("disk-1", 1, ["b", "d", "a"]));
-      expect(client.sizeBytes).to.equal(3 * DEVICE_BYTES);
-      const data = noise(3 * DEVICE_BYTES);
-      await client.write(0, data);
-      await client.flush();
-      expect((await client.read(0, data.length)).equals(data)).to.equal(true);
-      const parts = [scene.bytesOf("b"), scene.bytesOf("shared").subarray(DEVICE_BYTES), scene.bytesOf("a")];
-      expect(Buffer.concat(parts).equals(data)).to.equal(true);
-      await client.writeZeroes(DEVICE_BYTES - BLOCK_BYTES, 2 * BLOCK_BYTES);
-      data.fill(0, DEVICE_BYTES - BLOCK_BYTES, DEVICE_BYTES + BLOCK_BYTES);
-      await client.trim(2 * DEVICE_BYTES, BLOCK_BYTES);
-      expect((await client.read(0, 2 * DEVICE_BYTES)).equals(data.subarray(0, 2 * DEVICE_BYTES))).to.equal(true);
-    });
-
-    it("serves a later session at the same path, and nothing of it to clients of the earlier one", async () => {
-      const path = await scene.publish("disk-1", 1, ["a"]);
-      const old = await scene.connect(path);
-      const data = noise(BLOCK_BYTES);
-      await old.write(0, data, { fua: true });
-      expect(await scene.publish("disk-1", 2, ["a"])).to.equal(path);
-      await rejection(old.write(0, Buffer.alloc(BLOCK_BYTES, 1)));
-      const fresh = await scene.connect(path);
-      expect((await fresh.read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
-      await scene.exports.end("disk-1" as DiskId, 2);
-      expect(existsSync(path)).to.equal(false);
-      await rejection(fresh.read(0, BLOCK_BYTES));
-    });
-
-    it("leaves the disk of another device of the same file alone", async () => {
-      const [one, other] = [await scene.publish("disk-1", 1, ["c"]), await scene.publish("disk-2", 2, ["d"])];
-      const client = await scene.connect(other);
-      await scene.open("disk-1", 3, ["c"]);
-      await client.write(0, noise(BLOCK_BYTES), { fua: true });
-      await scene.open("disk-2", 4, ["d"]);
-      await rejection(client.write(0, noise(BLOCK_BYTES)));
-      expect(one).to.not.equal(other);
-    });
-
-    it("has no descriptor of a detached device, and serves it again once it is attached", async () => {
-      const path = await scene.publish("disk-1", 1, ["a"]);
-      const data = noise(BLOCK_BYTES);
-      await (await scene.connect(path)).write(0, data, { fua: true });
-      expect(await scene.fixture.order("detach", "a", 1)).to.equal("done");
-      expect(holdersOf(join(scene.fixture.folder, "a"))).to.deep.equal([]);
-      expect(await scene.fixture.order("attach", "a", 2)).to.equal("done");
-      expect((await (await connectAgain(scene, path)).read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
-    });
-
-    it("makes a removed path again and keeps its clients", async () => {
-      const path = await scene.publish("disk-1", 1, ["a"]);
-      const client = await scene.connect(path);
-      rmSync(path);
-      await scene.exports.lookAtSockets();
-      const data = noise(BLOCK_BYTES);
-      await client.write(0, data);
-      expect((await (await scene.connect(path)).read(0, BLOCK_BYTES)).equals(data)).to.equal(true);
-    });
+    engineContract(() => scene);
 
     it("fails a write without room below a sparse file, keeps what was acknowledged, and writes again with room", async function () {
       using small = SmallDisk.mount(8 * DEVICE_BYTES);

@@ -305,15 +305,19 @@ export class ExportTable {
     const engine = this.#engineFor(spec);
     const form = this.#forms.get(diskId);
     const isKnown = form?.sessionNumber === sessionNumber;
-    const isDevice = isKnown ? form.isDevice : this.#blockDevices.isDevice(spec, engine.outlivesAgent);
+    const isDevice = isKnown && !engine.servesDevices ? form.isDevice : this.#isDevice(spec, engine);
     const served = await engine.serve(spec);
-    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, served) : served);
+    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served);
     this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");
   }
 
-  #asDevice(spec: ExportSpec, served: ServedDisk): Promise<ServedDisk> {
-    return this.#blockDevices.of(spec, served, () => this.#apply(spec.diskId));
+  #isDevice(spec: ExportSpec, { servesDevices, outlivesAgent }: Engine): boolean {
+    return servesDevices || this.#blockDevices.isDevice(spec, outlivesAgent);
+  }
+
+  async #asDevice(spec: ExportSpec, { servesDevices }: Engine, served: ServedDisk): Promise<ServedDisk> {
+    return servesDevices ? served : this.#blockDevices.of(spec, served, () => this.#apply(spec.diskId));
   }
 
   /**
@@ -336,10 +340,10 @@ export class ExportTable {
 
   async #adopt(spec: ExportSpec, engine: Engine): Promise<boolean> {
     const { diskId, sessionNumber } = spec;
-    const isDevice = this.#blockDevices.isDevice(spec, engine.outlivesAgent);
+    const isDevice = this.#isDevice(spec, engine);
     const served = await engine.adopt?.(spec);
     if (served === undefined) return false;
-    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, served) : served, true);
+    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served, true);
     this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export adopted");
     return true;

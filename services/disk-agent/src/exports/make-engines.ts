@@ -3,6 +3,7 @@ import type { Ledger } from "../cache/ledger.js";
 import type { AgentConfig } from "../config.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { AgentEdges } from "../edges.js";
+import { KernelEngine } from "../kernel/kernel-engine.js";
 import type { AgentLimits } from "../limits.js";
 import { QemuEngine } from "../qemu/qemu-engine.js";
 import { openRemotePart } from "../remote/wiring.js";
@@ -44,7 +45,9 @@ export function makeEngines(
     log,
   };
   const node = new NodeEngine({ ...common, listenNbd: edges.listenNbd });
-  if (!edges.hasQemu) return [node];
+  const { mapper, engine, io } = edges;
+  if (mapper !== undefined) return [new KernelEngine({ ...common, mapper, io }), node];
+  if (engine === "node") return [node];
   const { remoteIoTimeoutMs } = config;
-  return [new QemuEngine({ ...common, linkDevice: edges.linkDevice, remoteIoTimeoutMs, io: edges.io }), node];
+  return [new QemuEngine({ ...common, linkDevice: edges.linkDevice, remoteIoTimeoutMs, io }), node];
 }

@@ -12,6 +12,8 @@ import type { EraseLimits } from "../devices/erase-rate.js";
 import { Eraser } from "../devices/eraser.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import { SessionOrders } from "../devices/session-orders.js";
+import type { DeviceMapper } from "../kernel/device-mapper.js";
+import { GuardedFiles } from "../kernel/guarded-files.js";
 import { encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory, type OrderKind, type RememberedIdentity } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
@@ -70,6 +72,7 @@ export class DeviceFixture {
     eraseLimits: Partial<EraseLimits> = {},
     /** Folder and memory of a former life of the agent. */
     former?: { readonly folder: string; readonly memory?: AgentMemory },
+    mapper?: DeviceMapper,
   ) {
     this.folder = former?.folder ?? temporaryFolder();
     const memory = former?.memory ?? { ...emptyMemory("host-1" as HostId), ...LEADER };
@@ -87,11 +90,13 @@ export class DeviceFixture {
       serialNumber: "",
       pool: "",
     }));
-    const { ledger, files: opener } = this;
+    const { ledger, files } = this;
+    const opener = mapper === undefined ? files : new GuardedFiles({ files, mapper, log: silentLogger });
     const clock = this.#clock();
     const hangs = { warningAfterMs: 30_000, errorAfterMs: 120_000 };
     const answering = { answerTimeoutMs: ANSWER_TIMEOUT_MS, clock, log: silentLogger };
-    const table = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, hangs, ...answering });
+    const given = { devices: configs, ledger, opener, mapper };
+    const table = new DeviceTable({ ...given, maxInFlightIoPerDevice: 4, hangs, ...answering });
     this.devices = table;
     this.attachOrders = new AttachOrders(ledger, table);
     this.sessions = new SessionOrders(ledger, table);
@@ -162,7 +167,7 @@ export class DeviceFixture {
 
   /** Closes the devices' files and the cache. */
   async stop(): Promise<void> {
-    await this.devices.stop(1_000);
+    await this.devices.stop(STARVED_MS);
     await this.ledger.close();
   }
 }

@@ -1,19 +1,27 @@
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readlinkSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { silentLogger } from "@diskmesh/domain";
+import { deviceNumber } from "@diskmesh/file-lock";
 import { systemClock } from "@diskmesh/service";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
 import { BlockDevices } from "../block-device/block-devices.js";
 import type { Engine, EngineName } from "../exports/engine.js";
 import { ExportTable } from "../exports/export-table.js";
 import { NodeEngine } from "../exports/node-engine.js";
+import { DeviceMapper, type Dmsetup } from "../kernel/device-mapper.js";
+import { KernelEngine } from "../kernel/kernel-engine.js";
 import type { AgentMemory, ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
 import { IoCounters } from "../nbd/io-counters.js";
 import { NbdServer } from "../nbd/server.js";
 import { QemuEngine } from "../qemu/qemu-engine.js";
+import { BlockClient } from "./block-client.js";
 import { DeviceFixture, makeDeviceFile, runOf } from "./device-fixture.js";
+import { holdersOf } from "./file-holders.js";
 
 export const DEVICE_BYTES = 1024 * 1024;
 /** Limits of an engine. */
@@ -30,8 +38,11 @@ export const ENGINE_LIMITS = {
     heldTimeoutMs: 2_000,
   },
 };
-/** Start of the second device of a file. */
-const SECOND_OFFSET_BYTES = DEVICE_BYTES;
+
+export type DiskClient = Pick<
+  NbdClient,
+  "sizeBytes" | "read" | "write" | "flush" | "writeZeroes" | "trim" | "disconnect"
+>;
 
 /**
  * Device code and one engine, without an agent process. Devices a and b have files of their own; c and d lie on one
@@ -41,24 +52,36 @@ export class EngineScene {
   readonly fixture: DeviceFixture;
   readonly exports: ExportTable;
   readonly io = new IoCounters();
-  readonly #clients: NbdClient[] = [];
+  /** Present with the engine kernel. */
+  readonly mapper: DeviceMapper | undefined;
+  /** True when the device files are drives, below which files lie. */
+  readonly #hasDrives: boolean;
+  readonly #clients: Pick<DiskClient, "disconnect">[] = [];
 
   constructor(
     readonly engine: EngineName,
     former?: { readonly folder: string; readonly memory?: AgentMemory },
     /** Without it, disks of the engine qemu are block devices. */
-    options: { readonly whyNoBlockDevices?: string; readonly lastEngine?: EngineName } = {
+    options: {
+      readonly whyNoBlockDevices?: string;
+      readonly lastEngine?: EngineName;
+      readonly deviceBytes?: number;
+      /** True where the engine kernel gets regular files instead of drives. */
+      readonly hasRegularFiles?: boolean;
+      readonly dmsetup?: Dmsetup;
+    } = {
       whyNoBlockDevices: "the test uses sockets",
     },
   ) {
-    const at = (id: string, file: string, offsetBytes = 0) => ({ id, file, offsetBytes, sizeBytes: DEVICE_BYTES });
-    const devices = [at("a", "a"), at("b", "b"), at("c", "shared"), at("d", "shared", SECOND_OFFSET_BYTES)];
-    this.fixture = new DeviceFixture(devices, 4096, {}, former);
-    const { folder } = this.fixture;
-    if (former === undefined) {
-      for (const name of ["a", "b"]) makeDeviceFile(folder, name, DEVICE_BYTES);
-      makeDeviceFile(folder, "shared", 2 * DEVICE_BYTES);
-    }
+    const { deviceBytes: sizeBytes = DEVICE_BYTES } = options;
+    const at = (id: string, file: string, offsetBytes = 0) => ({ id, file, offsetBytes, sizeBytes });
+    const devices = [at("a", "a"), at("b", "b"), at("c", "shared"), at("d", "shared", sizeBytes)];
+    const folder = former?.folder ?? temporaryFolder();
+    this.mapper = engine === "kernel" ? new DeviceMapper(folder, options.dmsetup) : undefined;
+    this.#hasDrives = this.mapper !== undefined && !options.hasRegularFiles;
+    this.fixture = new DeviceFixture(devices, 4096, {}, { folder, ...former }, this.mapper);
+    if (former === undefined)
+      for (const [name, count] of Object.entries({ a: 1, b: 1, shared: 2 })) this.#makeFile(name, count * sizeBytes);
     mkdirSync(this.#exportsFolder, { recursive: true, mode: 0o700 });
     const { ledger, devices: table } = this.fixture;
     const common = { ledger, devices: table, clock: systemClock, log: silentLogger };
@@ -66,6 +89,15 @@ export class EngineScene {
     const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices, io: this.io });
     const engines = [engine, ...(options.lastEngine ? [options.lastEngine] : [])].map((name) => this.#makeEngine(name));
     this.exports = new ExportTable({ ...common, engines, blockDevices, maxEndedExports: 10 });
+  }
+
+  /** Makes a device file; for the engine kernel a drive, so that nothing depends on the file system below. */
+  #makeFile(name: string, sizeBytes: number): void {
+    const { folder } = this.fixture;
+    const file = makeDeviceFile(folder, this.#hasDrives ? imageOf(name) : name, sizeBytes);
+    if (!this.#hasDrives) return;
+    const drive = execFileSync("losetup", ["--find", "--show", file], { encoding: "utf8" }).trim();
+    symlinkSync(drive, join(folder, name));
   }
 
   get #exportsFolder(): string {
@@ -86,21 +118,30 @@ export class EngineScene {
       log: silentLogger,
     };
     const linkDevice = () => Promise.reject(new Error("all devices are local"));
+    if (this.mapper !== undefined && name === "kernel")
+      return new KernelEngine({ ...common, mapper: this.mapper, io: this.io });
     if (name === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000, io: this.io });
     return new NodeEngine({ ...common, listenNbd: (options) => NbdServer.listen(options, this.io) });
   }
 
   /** Attaches all devices and starts the exports that the memory has. */
   async start(): Promise<void> {
+    await this.fixture.devices.findLegs();
     await this.exports.adopt();
-    await this.fixture.devices.start({ waitMs: 5_000 });
+    await this.fixture.devices.start({ waitMs: 60_000 });
+    for (const { failure } of this.fixture.devices.all()) if (failure !== undefined) throw new Error(failure.message);
     await this.exports.start();
   }
 
   /** Opens a session on the devices and serves the disk in it. */
-  async publish(diskId: string, sessionNumber: number, ids: readonly string[]): Promise<string> {
+  async publish(
+    diskId: string,
+    sessionNumber: number,
+    ids: readonly string[],
+    sizeBytes = DEVICE_BYTES,
+  ): Promise<string> {
     await this.open(diskId, sessionNumber, ids);
-    return this.exports.serve(specOf(diskId, sessionNumber, ids));
+    return this.exports.serve(specOf(diskId, sessionNumber, ids, sizeBytes));
   }
 
   /** Opens a session on the devices, and resolves once every one of them has granted it. */
@@ -117,14 +158,43 @@ export class EngineScene {
     if (refused.length > 0) throw new Error(refused.map(({ outcome, message }) => `${outcome}: ${message}`).join("; "));
   }
 
+  /** Opens a disk of any engine. */
+  async use(path: string): Promise<DiskClient> {
+    if (this.engine !== "kernel") return this.connect(path);
+    const client = await BlockClient.open(path);
+    this.#clients.push(client);
+    return client;
+  }
+
   async connect(socketPath: string): Promise<NbdClient> {
     const client = await NbdClient.connect({ socketPath });
     this.#clients.push(client);
     return client;
   }
 
+  /** Repeats the order while it is pending, as a registry does. */
+  async detach(id: string, generation: number): Promise<string> {
+    for (;;) {
+      const outcome = await this.fixture.order("detach", id, generation);
+      if (outcome !== "pending") return outcome === "already" ? "done" : outcome;
+    }
+  }
+
+  /**
+   * Returns what has the file of a detached device: ids of processes, or devices of the kernel. A disk's own device stays
+   * with its user, and has nothing of the file.
+   */
+  async holdersOf(file: string): Promise<readonly unknown[]> {
+    const path = join(this.fixture.folder, file);
+    const drive = deviceNumber(statSync(path, { bigint: true }).rdev);
+    const found = ((await this.mapper?.list()) ?? []).filter(
+      ({ role }) => role.kind === "leg" || (role.kind === "guard" && role.drive === drive),
+    );
+    return [...found, ...holdersOf(path)];
+  }
+
   bytesOf(file: string): Buffer {
-    return readFileSync(join(this.fixture.folder, file));
+    return readFileSync(join(this.fixture.folder, this.#hasDrives ? imageOf(file) : file));
   }
 
   /** Stops the agent's part. Daemons go on. */
@@ -139,14 +209,30 @@ export class EngineScene {
     for (const { diskId, sessionNumber } of this.exports.list()) await this.exports.end(diskId, sessionNumber);
     await this.leave();
     for (const client of this.#clients) await client.disconnect().catch(() => undefined);
+    if (this.mapper === undefined) return;
+    // The kernel removes a device a little after its last user has closed it.
+    await eventually(async () => expect(await this.mapper?.endAll()).to.deep.equal([]));
+    if (!this.#hasDrives) return;
+    for (const name of ["a", "b", "shared"])
+      execFileSync("losetup", ["--detach", readlinkSync(join(this.fixture.folder, name))]);
   }
 }
 
-export function specOf(diskId: string, sessionNumber: number, ids: readonly string[]): ExportSpec {
+/** File below a drive. */
+function imageOf(name: string): string {
+  return `${name}.img`;
+}
+
+export function specOf(
+  diskId: string,
+  sessionNumber: number,
+  ids: readonly string[],
+  sizeBytes = DEVICE_BYTES,
+): ExportSpec {
   const extents = ids.map((id) => ({
     deviceId: id as DeviceId,
     hostId: "host-1" as HostId,
-    sizeBytes: DEVICE_BYTES,
+    sizeBytes,
     blockAddress: "",
     sessionKey: "",
   }));

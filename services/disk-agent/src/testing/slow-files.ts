@@ -125,6 +125,7 @@ export class SlowFiles implements FileOpener {
         return this.canPunchHoles && handle.punchHole(offsetBytes, lengthBytes);
       },
       ...(handle.lending && { lending: handle.lending }),
+      ...(handle.guard && { guard: handle.guard }),
       close: async () => {
         await handle.close();
         this.openCount -= 1;

@@ -1,0 +1,38 @@
+import { silentLogger } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { expect } from "chai";
+import { whyNoKernel } from "../kernel/device-mapper.js";
+import { chooseEngine, describeEngine } from "./choose-engine.js";
+
+const chosen = async (engine: "auto" | "node" | "kernel") =>
+  (await chooseEngine({ engine, baseFolder: "/", requireFileLocks: true }, silentLogger)).engine;
+
+describe("the engine of a host", () => {
+  it("is the one that the config names", async () => {
+    expect(await chosen("node")).to.equal("node");
+    expect(await describeEngine("node")).to.equal(
+      "engine node carries the bytes of disks; not qemu: the config names another engine; not kernel: the config names another engine",
+    );
+  });
+
+  it("is never kernel unless the config names it", async () => {
+    expect(await chosen("auto")).to.be.oneOf(["node", "qemu"]);
+    expect(await describeEngine("auto")).to.match(/^engine (node|qemu) .*not kernel: it is chosen by its name only$/);
+  });
+
+  it("kernel needs a host that can carry bytes there, and says what the host lacks", async () => {
+    const reason = await whyNoKernel();
+    if (reason === undefined) expect(await chosen("kernel")).to.equal("kernel");
+    else expect((await rejection(chosen("kernel"))).message).to.contain(reason);
+  });
+
+  it("kernel needs dmsetup", async () => {
+    const { PATH } = process.env;
+    process.env.PATH = "/nowhere";
+    try {
+      expect(await describeEngine("kernel")).to.match(/^engine is "kernel", but .*(dmsetup|root)/);
+    } finally {
+      process.env.PATH = PATH;
+    }
+  });
+});

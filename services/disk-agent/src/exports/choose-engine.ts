@@ -1,0 +1,84 @@
+import { execFile } from "node:child_process";
+import { realpathSync } from "node:fs";
+import { promisify } from "node:util";
+import { type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { AgentConfig } from "../config.js";
+import { type FileOpener, makeFileOpener } from "../devices/open-file.js";
+import { DeviceMapper, whyNoKernel } from "../kernel/device-mapper.js";
+import { GuardedFiles } from "../kernel/guarded-files.js";
+import { PROGRAM } from "../qemu/daemon.js";
+import type { EngineName } from "./engine.js";
+
+const VERSION_TIMEOUT_MS = 10_000;
+
+/** Engine of a host, and why others are not. */
+interface Choice {
+  readonly engine: EngineName;
+  readonly others: Readonly<Partial<Record<EngineName, string>>>;
+}
+
+const NOT_ASKED = "the config names another engine";
+
+interface Chosen {
+  readonly engine: EngineName;
+  /** Present with the engine kernel. */
+  readonly mapper: DeviceMapper | undefined;
+  /** Opens device files as the engine needs them. */
+  readonly opener: FileOpener;
+}
+
+/** Decides which engine carries the bytes, and logs that. Throws UnavailableError when the named one cannot. */
+export async function chooseEngine(
+  { engine: named, baseFolder, requireFileLocks }: Pick<AgentConfig, "engine" | "baseFolder" | "requireFileLocks">,
+  log: Logger,
+): Promise<Chosen> {
+  const { engine, others } = await choose(named);
+  log.info({ engine, others }, "data path engine chosen");
+  const mapper = new DeviceMapper(realpathSync(baseFolder));
+  const files = makeFileOpener({ requireLocks: requireFileLocks });
+  if (engine === "kernel") return { engine, mapper, opener: new GuardedFiles({ files, mapper, log }) };
+  // Their sessions would write beside those of the other engine.
+  if (await mapper.hasAny())
+    throw new UnavailableError(
+      `engine is "${engine}", but an agent with the engine kernel has left its devices of device-mapper: unmount its disks, and run disk-agent with --end-sessions`,
+    );
+  return { engine, mapper: undefined, opener: files };
+}
+
+/** Returns what --check-config says about the engine. */
+export async function describeEngine(named: "auto" | EngineName): Promise<string> {
+  try {
+    const { engine, others } = await choose(named);
+    const reasons = Object.entries(others).map(([name, reason]) => `not ${name}: ${reason}`);
+    return [`engine ${engine} carries the bytes of disks`, ...reasons].join("; ");
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+async function choose(named: "auto" | EngineName): Promise<Choice> {
+  if (named === "node") return { engine: "node", others: { qemu: NOT_ASKED, kernel: NOT_ASKED } };
+  if (named === "kernel") {
+    const reason = await whyNoKernel();
+    if (reason === undefined) return { engine: "kernel", others: { qemu: NOT_ASKED } };
+    throw new UnavailableError(
+      `engine is "kernel", but ${reason}: it needs root, device-mapper in the kernel, and dmsetup and losetup (Debian: dmsetup, mount)`,
+    );
+  }
+  const kernel = named === "qemu" ? NOT_ASKED : "it is chosen by its name only";
+  const reason = await whyNoQemu();
+  if (reason === undefined) return { engine: "qemu", others: { kernel } };
+  if (named === "qemu")
+    throw new UnavailableError(`engine is "qemu", but ${reason}: install it (Debian: qemu-system-common)`);
+  return { engine: "node", others: { qemu: `${reason} (Debian: qemu-system-common)`, kernel } };
+}
+
+async function whyNoQemu(): Promise<string | undefined> {
+  try {
+    await promisify(execFile)(PROGRAM, ["--version"], { timeout: VERSION_TIMEOUT_MS });
+    return undefined;
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
+    return isMissing ? `${PROGRAM} is not on PATH` : `${PROGRAM} does not run: ${messageOf(error)}`;
+  }
+}

@@ -1,0 +1,102 @@
+import { type HostId, type Logger, messageOf } from "@diskmesh/domain";
+import type { DeviceTable } from "../devices/device-table.js";
+import type { Engine, ServedDisk } from "../exports/engine.js";
+import { isMoving } from "../model/exports.js";
+import { type DiskRole, isWholeSectors, lastDeviceOf, lastMaking, SECTOR_BYTES } from "../model/mapped-devices.js";
+import type { ExportSpec } from "../model/memory.js";
+import type { IoCounters } from "../nbd/io-counters.js";
+import { killDaemons } from "../qemu/daemon.js";
+import type { DeviceMapper } from "./device-mapper.js";
+import { KernelDisk, type KernelPart } from "./kernel-disk.js";
+
+interface KernelEngineOptions {
+  readonly hostId: HostId;
+  /** Folder of the links to the disks' devices. */
+  readonly folder: string;
+  readonly devices: DeviceTable;
+  readonly mapper: DeviceMapper;
+  /** Counters of the disks' I/O. */
+  readonly io?: Pick<IoCounters, "follow"> | undefined;
+  readonly log: Logger;
+}
+
+/**
+ * Makes each disk a block device of the kernel's device-mapper, on the legs of its session. No process carries bytes, so
+ * nothing of the agent's life changes I/O. The kernel's tables are the only record, and tell a later life what there is.
+ */
+export class KernelEngine implements Engine {
+  readonly name = "kernel";
+  readonly outlivesAgent = true;
+  readonly servesDevices = true;
+  readonly #options: KernelEngineOptions;
+  /** Number of the disks' devices made so far, those of former lives that are there included. */
+  #making: number | undefined;
+
+  constructor(options: KernelEngineOptions) {
+    this.#options = options;
+  }
+
+  whyNot(spec: ExportSpec): string | undefined {
+    if (spec.exportKind === "NBD") return "it is to be an NBD socket";
+    if (isMoving(spec)) return "a part of it moves";
+    if (spec.limits !== undefined) return "its I/O is limited";
+    if (spec.extents.some((part) => ![part.offsetBytes ?? 0, part.sizeBytes].every(isWholeSectors)))
+      return `a part of it is no multiple of ${SECTOR_BYTES} bytes`;
+    if (spec.extents.some(({ hostId }) => hostId !== this.#options.hostId)) return "a part of it is on another host";
+    return undefined;
+  }
+
+  async serve(spec: ExportSpec): Promise<ServedDisk> {
+    const { mapper } = this.#options;
+    const { diskId, sessionNumber } = spec;
+    this.#making ??= lastMaking(await mapper.list());
+    this.#making += 1;
+    const disk = this.#disk(spec, { kind: "disk", sessionNumber, making: this.#making, diskId });
+    try {
+      await disk.make(spec);
+      return disk;
+    } catch (error) {
+      await disk.end();
+      throw error;
+    }
+  }
+
+  async adopt(spec: ExportSpec): Promise<ServedDisk | undefined> {
+    const { devices, mapper } = this.#options;
+    const { diskId, sessionNumber, extents } = spec;
+    if (this.whyNot(spec) !== undefined || !extents.every(({ deviceId }) => devices.has(deviceId))) return undefined;
+    const found = lastDeviceOf(await mapper.list(), diskId, sessionNumber);
+    if (found === undefined) return undefined;
+    const disk = this.#disk(spec, found.role);
+    return (await disk.adopt(spec, found)) ? disk : undefined;
+  }
+
+  async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
+    const { mapper, folder, log } = this.#options;
+    // An agent with the engine qemu has run here before.
+    const sessions = await killDaemons(folder, () => true);
+    if (sessions.length > 0) log.info({ sessions }, "storage daemons of another engine killed");
+    const left = (await mapper.list()).filter(({ role }) => role.kind === "disk" && !isServed(role.sessionNumber));
+    for (const { role } of left)
+      try {
+        await mapper.wipe(role);
+        await mapper.remove(role, { isDeferred: true });
+        log.info({ ...role }, "device of a disk that is not served any more removed");
+      } catch (error) {
+        log.error({ ...role, error: messageOf(error) }, "device of a disk that is not served any more not removed");
+      }
+  }
+
+  #disk(spec: ExportSpec, role: DiskRole): KernelDisk {
+    return new KernelDisk(spec, role, { ...this.#options, partsOf: (of) => this.#partsOf(of) });
+  }
+
+  #partsOf(spec: ExportSpec): readonly KernelPart[] {
+    return spec.extents.map(({ deviceId, offsetBytes = 0, sizeBytes, sessionNumber = spec.sessionNumber }) => ({
+      device: this.#options.devices.get(deviceId),
+      sessionNumber,
+      offsetBytes,
+      sizeBytes,
+    }));
+  }
+}
