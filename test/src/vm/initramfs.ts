@@ -1,11 +1,18 @@
 import { spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, realpathSync, writeSync } from "node:fs";
-import { basename, delimiter, dirname, join } from "node:path";
+import { basename, delimiter, dirname, join, relative } from "node:path";
+import { repositoryFolder } from "../repository-folder.js";
 
 /** Programs of the virtual machine, copied from this machine with their shared libraries. */
 export const PROGRAMS = [
-  ...["mount", "umount", "insmod", "losetup", "blockdev", "fsfreeze", "sync", "dmsetup"],
+  ...["mount", "umount", "insmod", "losetup", "blockdev", "blkdiscard", "fsfreeze", "sync", "dmsetup"],
   ...["mkfs.ext4", "resize2fs", "e2fsck", "mkfs.xfs", "xfs_growfs", "xfs_repair"],
+];
+
+/** Locks of files, with the packages that find its native code. Bundles do not have them. */
+const NATIVE = [
+  ...["fs-native-extensions", "which-runtime", "require-addon"],
+  ...["bare-addon-resolve", "bare-module-resolve", "bare-semver"],
 ];
 
 const DIRECTORY = 0o040755;
@@ -24,6 +31,15 @@ class Archive {
   add(name: string, content: Buffer): void {
     this.#addFolder(dirname(name));
     this.#entry(name, PROGRAM, content);
+  }
+
+  /** Adds the files of a package as they are loaded on this machine's kind. */
+  addPackage(folder: string): void {
+    for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+      const file = join(entry.parentPath, entry.name);
+      if (!entry.isFile() || (file.includes("/prebuilds/") && !file.includes("/linux-x64/"))) continue;
+      this.add(`/code/node_modules/${basename(folder)}/${relative(folder, file)}`, readFileSync(file));
+    }
   }
 
   close(): void {
@@ -66,6 +82,7 @@ export function writeInitramfs(path: string, { code, modules }: { code: string; 
   }
   if (existsSync("/etc/mke2fs.conf")) archive.add("/etc/mke2fs.conf", readFileSync("/etc/mke2fs.conf"));
   for (const name of readdirSync(code)) archive.add(`/code/${name}`, readFileSync(join(code, name)));
+  for (const name of NATIVE) archive.addPackage(join(repositoryFolder, "node_modules", name));
   for (const [index, file] of modules.entries())
     archive.add(`/modules/${String(index).padStart(3, "0")}-${basename(file)}`, readFileSync(file));
   archive.close();

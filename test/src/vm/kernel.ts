@@ -148,7 +148,7 @@ async function qemu({ image, modules }: KernelFiles, folder: string, port: strin
   // The kernel gives what it does not know to the first process: NAME=VALUE as environment, the rest after `--`.
   const pool = Object.entries(POOL).map(([name, value]) => `${name}=${value}`);
   const kernelArgs = [
-    "console=ttyS0 quiet panic=-1 nokaslr mitigations=off rdinit=/bin/node",
+    "console=ttyS0 quiet panic=-1 nokaslr mitigations=off no_timer_check rdinit=/bin/node",
     ...pool,
     "-- /code/main.js serve",
   ];

@@ -15,12 +15,15 @@ import { createInterface } from "node:readline";
 import { inspect } from "node:util";
 import { config } from "chai";
 import Mocha from "mocha";
+import { live } from "./trials/life.js";
 
 /** Suites by name. `smoke` belongs to `npm run verify`; `npm run vm -- all` runs the others, too. */
 const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   smoke: async () => [await import("./trials/smoke.js"), await import("./trials/killed.js")],
   fence: () => import("./trials/fence.js"),
   tables: async () => [await import("./trials/tables.js"), await import("./trials/cache.js")],
+  engine: async () => [await import("./trials/engine.js"), await import("./trials/engine-fences.js")],
+  kills: () => import("./trials/engine-kills.js"),
 };
 
 const TEST_TIMEOUT_MS = 240_000;
@@ -113,5 +116,7 @@ async function serve(path: string | undefined): Promise<void> {
   }
 }
 
-const [mode, path] = process.argv.slice(2);
-await (mode === "titles" ? printTitles() : serve(path));
+const [mode, path = "", lastCall] = process.argv.slice(2);
+if (mode === "titles") await printTitles();
+else if (mode === "life") await live(path, Number(lastCall));
+else await serve(path || undefined);

@@ -1,0 +1,71 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { EngineScene } from "@diskmesh/disk-agent/testing";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { CheckedWriter } from "./checked-writer.js";
+import { Devices } from "./device-mapper.js";
+import { makeDrives, unwind } from "./engine-drives.js";
+import { DISK, formerLife, OTHER_DISK, SESSION, STEPS } from "./life.js";
+
+const DEPTH = 8;
+/** Above the sessions of a life. */
+const LATEST = 9;
+/** Tests that share the calls of dmsetup among them. */
+const TESTS = 30;
+
+/** Runs a life that ends before this call of dmsetup. Resolves to its steps, and to the writer of its disk. */
+async function runLife(folder: string, lastCall: number) {
+  const program = [...process.execArgv, process.argv[1] ?? "", "life", folder, `${lastCall}`];
+  const life = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(life, "exit");
+  const steps: string[] = [];
+  let writer: CheckedWriter | undefined;
+  for await (const line of createInterface({ input: life.stdout })) {
+    const [step = "", path = ""] = line.split(" ");
+    steps.push(step);
+    if (step === "published") writer = await CheckedWriter.start(path, DEPTH);
+  }
+  const [, signal] = await ended;
+  expect(signal).to.equal("SIGKILL");
+  return { steps, writer };
+}
+
+/** Kills a life before its call `lastCall` of dmsetup, and checks its next one. Returns whether the life did everything. */
+async function killAt(lastCall: number): Promise<boolean> {
+  await using devices = new Devices();
+  const { folder } = await makeDrives(devices);
+  const { steps, writer } = await runLife(folder, lastCall);
+  const scene = new EngineScene("kernel", await formerLife(folder));
+  devices.later(() => unwind(scene));
+  await scene.start();
+  const session = scene.fixture.ledger.memory.devices.get("a" as never)?.sessions?.[0];
+  const isServed = session?.number === SESSION;
+  if (writer !== undefined && isServed) {
+    await writer.progress();
+    expect(writer.errors, `errors after ${steps}`).to.deep.equal([]);
+  }
+  if (isServed) await scene.open(DISK, LATEST, ["a", "b"]);
+  if (writer === undefined) return false;
+  await writer.ended();
+  expect(new Set(writer.errors), `errors after ${steps}`).to.deep.equal(new Set(["EIO"]));
+  expect(await writer.faults(join(folder, "a"))).to.deep.equal([]);
+  await writer.stop();
+  await scene.exports.end(DISK, LATEST);
+  await scene.open(OTHER_DISK, LATEST, ["c"]);
+  await scene.exports.end(OTHER_DISK, LATEST);
+  await eventually(async () => {
+    const left = (await scene.mapper?.list())?.filter(({ role }) => role.kind !== "guard");
+    expect(left, `left after ${steps}`).to.deep.equal([]);
+  });
+  return steps.length === STEPS.length;
+}
+
+describe("a life of the kernel engine that is killed", () => {
+  for (let first = 1; first <= TESTS; first++)
+    it(`before call ${first} of dmsetup, or any ${TESTS}th later one, loses no write and leaves nothing`, async () => {
+      for (let call = first; !(await killAt(call)); call += TESTS);
+    });
+});
