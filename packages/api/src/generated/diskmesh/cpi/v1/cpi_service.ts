@@ -5319,7 +5319,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Changes the size and cloud properties of a disk. The disk's ID may change. */
+    /** Replaces the size and all cloud properties of a disk. The disk's ID may change. */
     updateDisk: {
       name: "UpdateDisk",
       requestType: UpdateDiskRequest as typeof UpdateDiskRequest,
@@ -5422,7 +5422,7 @@ export const CpiServiceDefinition = {
       options: {},
     },
     /**
-     * Sets the CPIs for calls that name this version of the cpi-config. The dispatcher keeps the config in memory only. A
+     * Replaces all CPIs for calls that name this version of the cpi-config. The dispatcher keeps the config in memory only. A
      * call that names a version unknown to the dispatcher fails with FAILED_PRECONDITION (CPI_CONFIG_UNKNOWN); the
      * director then sets the config again.
      */

@@ -491,7 +491,8 @@ export const ResurrectionServiceDefinition = {
   fullName: "diskmesh.director.v1.ResurrectionService",
   methods: {
     /**
-     * Enables or disables resurrection durably, for all deployments, one deployment or one group. Disabling it for all
+     * Enables or disables resurrection durably, for all deployments, one deployment or one group. Other
+     * switches stay. Disabling it for all
      * overrides the other switches. Otherwise the group's switch takes precedence over the deployment's. NOT_FOUND: the
      * deployment does not exist.
      */

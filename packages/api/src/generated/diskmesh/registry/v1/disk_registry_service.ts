@@ -6878,9 +6878,10 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Declares hosts dead, cordons them, or revokes both, for all named hosts or for none. No new disk and no new VM is
-     * placed on a cordoned host; its disks, VM and publications stay, and its VM can attach more disks. Nothing new is placed on a DEAD host. The
-     * host counts as UNAVAILABLE at once, and its removal does not wait for its agent. A disk with a device on a DEAD
+     * Declares hosts dead, cordons them, or revokes both, for all named hosts or for none. An override that a host
+     * has already stays, with its reason, until it is revoked. No new disk and no new VM is placed
+     * on a cordoned host; its disks, VM and publications stay, and its VM can attach more disks. Nothing new is placed on a
+     * DEAD host. The host counts as UNAVAILABLE at once, and its removal does not wait for its agent. A disk with a device on a DEAD
      * host still cannot be published. A DEAD host stays DEAD when its heartbeats return, and must stop serving its disks
      * when it registers. While more than half of the hosts are silent, only this RPC ends a mass outage (MassSilence).
      * NOT_FOUND: a named host is not registered.
