@@ -253,6 +253,7 @@ function makeContext(
     sessions,
     eraser: new Eraser({
       devices,
+      ledger,
       sessions,
       clock,
       chunkBytes: limits.eraseChunkBytes,

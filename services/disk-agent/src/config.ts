@@ -254,7 +254,9 @@ export const configSchema = z
         .min(MIB_BYTES)
         .max(Number.MAX_SAFE_INTEGER)
         .default(256 * MIB_BYTES)
-        .describe("Maximum rate of all erases of the host together. A reload changes it for running erases."),
+        .describe(
+          "Maximum rate of all erases of the host together. An erase keeps to a tenth of it while a disk on the same drive is in use. A reload changes it for running erases.",
+        ),
       { reloads: true },
     ),
     drivers: driversConfig.describe("Vendors' drivers whose methods this host offers."),

@@ -17,7 +17,12 @@ describe("the rate of erases", () => {
   });
 
   /** Runs an erase of `writes` writes of 100 bytes; `write` performs each one. */
-  const erase = (device: string, writes: number, write: () => Promise<void> = async () => {}) =>
+  const erase = (
+    device: string,
+    writes: number,
+    write: () => Promise<void> = async () => {},
+    yields: () => boolean = () => false,
+  ) =>
     rate
       .limit(async (limited) => {
         for (let at = 0; at < writes; at++)
@@ -25,7 +30,7 @@ describe("the rate of erases", () => {
             begun.push(`${device} ${clock.monotonicMs()}`);
             return write();
           });
-      })
+      }, yields)
       .then(
         () => begun.push(`${device} done`),
         (error: Error) => begun.push(`${device} failed: ${error.message}`),
@@ -43,6 +48,22 @@ describe("the rate of erases", () => {
       "b done",
       ...["c 400", "c 500", "c done"],
     ]);
+  });
+
+  it("keeps to a tenth of the rate while it yields, and takes no slot from others meanwhile", async () => {
+    let isUsed = true;
+    for (const device of ["a", "b"]) void erase(device, 9, undefined, () => isUsed);
+    void erase("c", 3);
+    await clock.advance(2_500);
+    const times = (device: string) =>
+      begun.flatMap((each) => (each.startsWith(`${device} `) && !each.endsWith("done") ? Number(each.slice(2)) : []));
+    expect(times("a")).to.have.length(3);
+    expect(times("a")[2]).to.be.within(2_000, 2_200);
+    expect(begun).to.include("c done");
+    expect(times("c").at(-1)).to.be.below(1_000);
+    isUsed = false;
+    await clock.advance(2_500);
+    expect(begun).to.include.members(["a done", "b done"]);
   });
 
   it("changes for writes that wait, within a second", async () => {

@@ -10,6 +10,9 @@ export interface EraseLimits {
   readonly slowAfterMs: number;
 }
 
+/** Share of the rate that remains for an erase beside disks that are in use on its drive. */
+const YIELDING_SHARE = 1 / 10;
+
 /** Runs a write of an erase as soon as the limits allow it. */
 export type LimitedWrite = (sizeBytes: number, write: () => Promise<void>) => Promise<void>;
 
@@ -21,24 +24,35 @@ export class EraseRate {
   readonly #turns: Slots;
   readonly #pace: Pace;
   readonly #stopping = new AbortController();
+  #maxBytesPerSecond: number;
 
   constructor(
     private readonly limits: EraseLimits,
     private readonly clock: Clock,
   ) {
+    this.#maxBytesPerSecond = limits.maxBytesPerSecond;
     this.#turns = new Slots(limits.maxAtOnce);
     this.#pace = new Pace(clock, limits.maxBytesPerSecond);
   }
 
-  /** Runs the erase of one device. Its first write waits for a slot, which is freed when the erase ends. */
-  async limit(erase: (write: LimitedWrite) => Promise<void>): Promise<void> {
+  /**
+   * Runs the erase of one device. Its first write waits for a slot, which is freed when the erase ends. While `yields` is
+   * true, the erase keeps to a tenth of the rate, and others get its slot between its writes.
+   */
+  async limit(erase: (write: LimitedWrite) => Promise<void>, yields: () => boolean): Promise<void> {
     const { signal } = this.#stopping;
+    const own = new Pace(this.clock, this.#yieldingRate);
     let turn: (() => void) | undefined;
     const endTurn = (): void => {
       turn?.();
       turn = undefined;
     };
     const limited: LimitedWrite = async (sizeBytes, write) => {
+      if (yields()) {
+        endTurn();
+        own.set(this.#yieldingRate);
+        await own.wait(sizeBytes, signal);
+      }
       turn ??= await this.#turns.acquire(signal);
       await this.#pace.wait(sizeBytes, signal);
       signal.throwIfAborted();
@@ -60,7 +74,12 @@ export class EraseRate {
 
   /** Changes the bytes per second of all erases together. */
   set(maxBytesPerSecond: number): void {
+    this.#maxBytesPerSecond = maxBytesPerSecond;
     this.#pace.set(maxBytesPerSecond);
+  }
+
+  get #yieldingRate(): number {
+    return Math.ceil(this.#maxBytesPerSecond * YIELDING_SHARE);
   }
 
   /** Makes all erases fail before their next write. */

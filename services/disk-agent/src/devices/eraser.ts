@@ -1,8 +1,10 @@
 import { type Logger, messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
 import { counterOf } from "@diskmesh/metrics";
 import type { Clock } from "@diskmesh/service";
+import type { Ledger } from "../cache/ledger.js";
 import { agentMetrics } from "../metrics.js";
 import { type DeviceRun, describeRun, nameOfRun } from "../model/runs.js";
+import { hasHolder } from "../model/sessions.js";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
 import { type EraseLimits, EraseRate, type LimitedWrite } from "./erase-rate.js";
@@ -20,9 +22,13 @@ interface EraseJob {
   message: string;
 }
 
-/** Overwrites runs with zeros. Each run has one job, with its own session; the limits set the speed. */
+/**
+ * Overwrites runs with zeros. Each run has one job, with its own session; the limits set the speed. An erase yields while
+ * a disk on its drive has a holder.
+ */
 export class Eraser {
   readonly #devices: DeviceTable;
+  readonly #ledger: Pick<Ledger, "memory">;
   readonly #sessions: SessionOrders;
   readonly #zeros: Buffer;
   readonly #rate: EraseRate;
@@ -32,6 +38,7 @@ export class Eraser {
 
   constructor(options: {
     devices: DeviceTable;
+    ledger: Pick<Ledger, "memory">;
     sessions: SessionOrders;
     clock: Clock;
     chunkBytes: number;
@@ -39,6 +46,7 @@ export class Eraser {
     log: Logger;
   }) {
     this.#devices = options.devices;
+    this.#ledger = options.ledger;
     this.#sessions = options.sessions;
     this.#zeros = Buffer.alloc(options.chunkBytes);
     this.#rate = new EraseRate(options.limits, options.clock);
@@ -104,7 +112,10 @@ export class Eraser {
     const about = { ...job.run, sessionNumber: job.sessionNumber };
     this.#log.info(about, "erase started");
     try {
-      await this.#rate.limit((limited) => this.#erase(device, job, limited));
+      await this.#rate.limit(
+        (limited) => this.#erase(device, job, limited),
+        () => this.#isInUse(device),
+      );
       refuseReopened(device, job);
       job.state = "done";
       this.#log.info(about, "erase finished");
@@ -115,6 +126,12 @@ export class Eraser {
     }
     counterOf(agentMetrics.erases).add(1, { outcome: job.state });
     this.#devices.changes.touch();
+  }
+
+  /** Returns whether a disk on the device's drive has a holder, on whatever device of the drive. */
+  #isInUse({ file }: Device): boolean {
+    const onDrive = this.#devices.all().filter((each) => each.file === file);
+    return onDrive.some(({ id }) => hasHolder(this.#ledger.memory, id));
   }
 
   async #erase(device: Device, job: EraseJob, limited: LimitedWrite): Promise<void> {

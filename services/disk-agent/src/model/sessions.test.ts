@@ -6,6 +6,7 @@ import {
   decideCloseSession,
   decideOpenSession,
   forgetErased,
+  hasHolder,
   highestSession,
   isCurrentSession,
   restoreSessions,
@@ -234,5 +235,29 @@ describe("restoreSessions", () => {
     const knows = opened([1, at(0)]);
     expect(restoreSessions(knows, given)).to.equal(knows);
     expect(restoreSessions(EMPTY, { deviceId: DEVICE, floor: 0, sessions: [] })).to.equal(EMPTY);
+  });
+});
+
+describe("hasHolder", () => {
+  const rows: [string, Partial<SessionWish>, boolean][] = [
+    ["a holder on this host", {}, true],
+    ["a holder on another host", { holderHostId: "host-2" }, true],
+    ["a fence", { holderHostId: "" }, false],
+    ["an erase", { purpose: "erase", diskId: "", holderHostId: "" }, false],
+  ];
+  for (const [title, change, expected] of rows)
+    it(`${title} on one of two runs -> ${expected}`, () => {
+      const other = decideOpenSession(EMPTY, at(0, 10), wish(5, { holderHostId: "" })).memory;
+      const { memory } = decideOpenSession(other, at(10, 10), wish(6, change));
+      expect(hasHolder(memory, DEVICE)).to.equal(expected);
+    });
+
+  it("a holder whose session was ended -> false", () => {
+    const memory = restoreSessions(EMPTY, {
+      deviceId: DEVICE,
+      floor: 9,
+      sessions: [{ ...wish(5), offsetBytes: 0, sizeBytes: 10, ended: true }],
+    });
+    expect(hasHolder(memory, DEVICE)).to.equal(false);
   });
 });

@@ -199,3 +199,9 @@ export function lastSession(memory: AgentMemory, deviceId: DeviceId): Remembered
   const [first, ...others] = sessionsOf(memory, deviceId).sessions;
   return others.reduce((last, each) => (last !== undefined && last.number >= each.number ? last : each), first);
 }
+
+/** Returns whether a host may do I/O on a run of the device. */
+export function hasHolder(memory: AgentMemory, deviceId: DeviceId): boolean {
+  const sessions = memory.devices.get(deviceId)?.sessions ?? [];
+  return sessions.some(({ holderHostId, ended }) => holderHostId !== "" && !ended);
+}

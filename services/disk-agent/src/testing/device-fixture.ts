@@ -104,6 +104,7 @@ export class DeviceFixture {
     const { sessions } = this;
     this.eraser = new Eraser({
       devices: table,
+      ledger,
       sessions,
       clock,
       chunkBytes: eraseChunkBytes,
