@@ -115,7 +115,7 @@ export interface ReportedDevice {
     | undefined;
   /** Highest session number that the agent remembers for the device, granted or not. 0: none. */
   sessionNumber: number;
-  /** ID of that session's disk. Empty for an erase, and for a session that was closed before it was opened. */
+  /** ID of that session's disk. Empty for an erase, a label, and a session that was closed before it was opened. */
   sessionDiskId: string;
   /**
    * Operating-system-specific identity of the file or drive that the path names now. Equal identities mean the same
@@ -214,7 +214,7 @@ export interface RememberedRun {
   sizeBytes: number;
   /** Number of the session. */
   sessionNumber: number;
-  /** ID of the session's disk. Empty: the session is one of an erase, or unknown. */
+  /** ID of the session's disk. Empty: the session is one of an erase or of a label, or unknown. */
   diskId: string;
   /** ID of the host that may do I/O in the session. Empty: none may. */
   holderHostId: string;

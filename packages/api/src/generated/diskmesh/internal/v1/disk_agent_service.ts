@@ -18,7 +18,7 @@ import {
   identifiedByFromJSON,
   identifiedByToNumber,
 } from "../../registry/v1/types.js";
-import { RememberedRun } from "./agent_registration_service.js";
+import { DeviceLabel, RememberedRun } from "./agent_registration_service.js";
 import { Stamp } from "./stamp.js";
 
 /** Outcome of an order for one device. */
@@ -492,6 +492,34 @@ export interface EraseDeviceResponse {
     | undefined;
   /** Number of bytes overwritten so far. */
   erasedBytes: number;
+}
+
+/** The label to write. */
+export interface WriteLabelRequest {
+  /** boot_id from the agent's registration. An agent that has restarted since refuses the order. */
+  bootId: string;
+  /** Fencing token of the registry's leader. device_generation is 0. */
+  stamp:
+    | Stamp
+    | undefined;
+  /** Session number of the order. The agent forgets the session at its end. */
+  sessionNumber: number;
+  /** ID of the device. */
+  deviceId: string;
+  /** Number of bytes at the device's start that are kept for the label. At least 65,536. */
+  sizeBytes: number;
+  /** Label to write. Its device_id is that of the request. Absent: the bytes are overwritten with zeros. */
+  label: DeviceLabel | undefined;
+}
+
+/** The label that the device carries now. */
+export interface WriteLabelResponse {
+  /** Outcome. DONE: the label is on the device, durably, or is removed. PENDING: repeat the call with a higher session. */
+  outcome:
+    | DeviceOutcome
+    | undefined;
+  /** Set with DONE, unless the label is removed: the label as read back from the device. */
+  label: DeviceLabel | undefined;
 }
 
 /** The copy of a part of a disk. */
@@ -2736,6 +2764,194 @@ export const EraseDeviceResponse: MessageFns<EraseDeviceResponse> = {
   },
 };
 
+function createBaseWriteLabelRequest(): WriteLabelRequest {
+  return { bootId: "", stamp: undefined, sessionNumber: 0, deviceId: "", sizeBytes: 0, label: undefined };
+}
+
+export const WriteLabelRequest: MessageFns<WriteLabelRequest> = {
+  encode(message: WriteLabelRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.bootId !== "") {
+      writer.uint32(10).string(message.bootId);
+    }
+    if (message.stamp !== undefined) {
+      Stamp.encode(message.stamp, writer.uint32(18).fork()).join();
+    }
+    if (message.sessionNumber !== 0) {
+      writer.uint32(24).int64(message.sessionNumber);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(34).string(message.deviceId);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(40).int64(message.sizeBytes);
+    }
+    if (message.label !== undefined) {
+      DeviceLabel.encode(message.label, writer.uint32(50).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WriteLabelRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWriteLabelRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.stamp = Stamp.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.label = DeviceLabel.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WriteLabelRequest>): WriteLabelRequest {
+    return WriteLabelRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WriteLabelRequest>): WriteLabelRequest {
+    const message = createBaseWriteLabelRequest();
+    message.bootId = object.bootId ?? "";
+    message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
+    message.sessionNumber = object.sessionNumber ?? 0;
+    message.deviceId = object.deviceId ?? "";
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.label = (object.label !== undefined && object.label !== null)
+      ? DeviceLabel.fromPartial(object.label)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseWriteLabelResponse(): WriteLabelResponse {
+  return { outcome: undefined, label: undefined };
+}
+
+export const WriteLabelResponse: MessageFns<WriteLabelResponse> = {
+  encode(message: WriteLabelResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.outcome !== undefined) {
+      DeviceOutcome.encode(message.outcome, writer.uint32(10).fork()).join();
+    }
+    if (message.label !== undefined) {
+      DeviceLabel.encode(message.label, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WriteLabelResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWriteLabelResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.outcome = DeviceOutcome.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.label = DeviceLabel.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WriteLabelResponse>): WriteLabelResponse {
+    return WriteLabelResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WriteLabelResponse>): WriteLabelResponse {
+    const message = createBaseWriteLabelResponse();
+    message.outcome = (object.outcome !== undefined && object.outcome !== null)
+      ? DeviceOutcome.fromPartial(object.outcome)
+      : undefined;
+    message.label = (object.label !== undefined && object.label !== null)
+      ? DeviceLabel.fromPartial(object.label)
+      : undefined;
+    return message;
+  },
+};
+
 function createBaseCopyDeviceRequest(): CopyDeviceRequest {
   return {
     bootId: "",
@@ -3957,6 +4173,18 @@ export const DiskAgentServiceDefinition = {
       requestType: EraseDeviceRequest as typeof EraseDeviceRequest,
       requestStream: false,
       responseType: EraseDeviceResponse as typeof EraseDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Writes or removes the label of a device, under a session number of its own. FAILED_PRECONDITION: a disk has the
+     * device's first bytes.
+     */
+    writeLabel: {
+      name: "WriteLabel",
+      requestType: WriteLabelRequest as typeof WriteLabelRequest,
+      requestStream: false,
+      responseType: WriteLabelResponse as typeof WriteLabelResponse,
       responseStream: false,
       options: {},
     },
