@@ -83,7 +83,7 @@ const MAX_CONTEXT_FIELDS = 12;
 /** Contexts that have more fields than others may, with the number of their fields. */
 const WIDE: Readonly<Record<string, readonly string[]>> = {
   "services/director/src": ["Context 24", "JobContext 15"],
-  "services/disk-agent/src": ["AgentContext 17"],
+  "services/disk-agent/src": ["AgentContext 18"],
   "services/disk-registry/src": ["ChangeContext 22", "Context 21"],
 };
 

@@ -29,6 +29,7 @@ import { chooseEngine } from "./exports/choose-engine.js";
 import { diskIdOfExport } from "./exports/export-path.js";
 import { ExportTable } from "./exports/export-table.js";
 import { makeEngines } from "./exports/make-engines.js";
+import { Labels } from "./labels/labels.js";
 import { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
@@ -46,10 +47,7 @@ import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
 import { repeat } from "./workers/repeat.js";
 
-/**
- * Starts the agent in this order: cache, devices, exports, then the APIs for the registry and the director. Returns the
- * function that applies a reloaded config.
- */
+/** Starts cache, devices and exports, then the APIs. Returns the function that applies a reloaded config. */
 export async function startAgent(
   lifecycle: Lifecycle,
   config: AgentConfig,
@@ -128,9 +126,8 @@ async function clearLeftovers(
   if (sockets.length + names.length > 0) log.info({ sockets, links: names }, "stale sockets and links removed");
 }
 
-// Warns of a small thread pool. Node does all file I/O on the threads of this pool, and a hung device blocks some of
-// them: with the default of 4 threads, one hung device can block all other devices. Only the process's environment can
-// change the number of threads.
+// Warns of a small thread pool, which does all file I/O: with the default of 4 threads, one hung device can block all
+// others. Only the process's environment can change the number of threads.
 function warnOfSmallThreadPool(log: Logger): void {
   const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4);
   if (threads < 32) log.warn({ threads }, "thread pool too small to isolate hung devices; set UV_THREADPOOL_SIZE=64");
@@ -264,6 +261,7 @@ function makeContext(
       },
       log,
     }),
+    labels: new Labels({ devices, sessions, ledger, opener, onChange }),
     copier: makeCopier(config, { devices, ledger }, options),
     exports: new ExportTable({
       ledger,
@@ -345,11 +343,12 @@ export function registerWithRegistry(
 
 /** Checks the devices and the drivers periodically. */
 export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
-  const { limits, rescan, prober, clock, ledger, exports } = context;
+  const { limits, rescan, prober, labels, clock, ledger, exports } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
+  const lookAgain = () => rescan.run().then(() => labels.look());
   const running = Promise.all([
-    repeat({ ...common, what: "device rescan", everyMs: limits.rescanIntervalMs, work: () => rescan.run() }),
+    repeat({ ...common, what: "device rescan", everyMs: limits.rescanIntervalMs, work: lookAgain }),
     repeat({
       ...common,
       what: "cache check",

@@ -86,6 +86,36 @@ describe("an agent's cache over restarts", () => {
     ],
   ];
 
+  it("of a kill while a label is written has a whole label, or none before the first one", async () => {
+    const { registry } = scene;
+    const labelOf = (digit: string) => ({
+      ...{ fleetId: registry.tabletId, deviceId: "dev-a", labelId: digit.repeat(32) },
+      ...{ sizeBytes: DEVICE_BYTES, sliceBytes: 65_536, offsetBytes: 0 },
+    });
+    let known = "LABEL_STATE_NONE";
+    await scene.start();
+    for (let round = 1; round <= 6; round += 1) {
+      const { bootId, client } = await scene.orders(registry.registrations.length - 1);
+      const write = (sessionNumber: number, digit: string) => {
+        const run = { deviceId: "dev-a", sizeBytes: 65_536, label: labelOf(digit) };
+        return client.writeLabel({ bootId, stamp: registry.stamp(), sessionNumber, ...run });
+      };
+      const isAnswered = round % 2 === 0;
+      const digit = `${round}`;
+      const written = write(round, digit).catch(() => undefined);
+      if (isAnswered) expect(await written).to.deep.include({ label: labelOf(digit) });
+      await scene.agent.process.kill();
+      await written;
+      const before = registry.registrations.length;
+      await scene.agent.process.start();
+      const [device] = (await registry.registered("host-1", before)).devices;
+      const found = device?.label?.labelId[0] ?? device?.labelState ?? "";
+      expect(isAnswered ? [digit] : [digit, known], `round ${round}`).to.include(found);
+      expect(device?.runsDigest, "no session is left").to.equal(createHash("sha256").update("").digest("hex"));
+      known = found;
+    }
+  });
+
   it("gets floors and sessions of its devices back with the registration's answer", async () => {
     const { registry } = scene;
     await liveBefore((file) => rmSync(file));

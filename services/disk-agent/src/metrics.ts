@@ -66,7 +66,7 @@ export const agentMetrics = {
     description:
       "Time from an order to open a session on a device, which fences all earlier sessions, until the agent's answer: " +
       "granted; pending (I/O of earlier sessions has not ended, and the registry sends the order again); refused.",
-    labels: { purpose: ["disk", "fence", "erase"], outcome: ["granted", "pending", "refused"] },
+    labels: { purpose: ["disk", "fence", "erase", "label"], outcome: ["granted", "pending", "refused"] },
     buckets: DURATION_BUCKETS_SECONDS,
   }),
   fencesWaiting: metric({

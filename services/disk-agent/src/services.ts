@@ -15,6 +15,7 @@ import { openSession } from "./handlers/open-session.js";
 import { rescanDevices } from "./handlers/rescan-devices.js";
 import { unexportDisk } from "./handlers/unexport-disk.js";
 import { callMethod, cancelMethod, joinMethod, listMethods } from "./handlers/vendor-methods.js";
+import { writeLabel } from "./handlers/write-label.js";
 
 const REGISTRY: readonly Role[] = ["disk-registry"];
 const LOOKERS: readonly Role[] = ["disk-registry", ...OPERATOR_ROLES];
@@ -32,6 +33,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     openSession: allowChange(REGISTRY, openSession),
     closeSession: allowChange(REGISTRY, closeSession),
     eraseDevice: allowChange(REGISTRY, eraseDevice),
+    writeLabel: allowChange(REGISTRY, writeLabel),
     copyDevice: allowChange(REGISTRY, copyDevice),
     getMirror: allowChange(REGISTRY, getMirror),
     exportDisk: allowChange(REGISTRY, exportDisk),

@@ -57,7 +57,8 @@ function deviceFacts({ order, sessions = [], floor, hardwareError }: DeviceMemor
 }
 
 function sessionText({ number, purpose, diskId, holderHostId, ended, ...run }: RememberedSession): string {
-  const whose = purpose === "erase" ? "of an erase" : `of disk ${diskId || "unknown"}`;
+  const whose =
+    purpose === "disk" ? `of disk ${diskId || "unknown"}` : purpose === "erase" ? "of an erase" : "of a label";
   const holder = holderHostId === "" ? "" : `, for host ${holderHostId}`;
   const range = run.sizeBytes === 0 ? "" : ` on ${run.sizeBytes} bytes from byte ${run.offsetBytes}`;
   return `session ${number} ${whose}${range}${ended ? ", ended" : holder}`;

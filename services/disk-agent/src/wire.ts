@@ -8,7 +8,6 @@ import {
   type ExportDiskRequest,
   type Extent,
   type GetMirrorResponse,
-  LabelState,
   MirrorState,
   OrderOutcome,
   type RegisterAgentResponse,
@@ -40,8 +39,10 @@ import type { DeviceProblem } from "./devices/device-problem.js";
 import type { UnreportedError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
 import type { Mirrored, MirrorStatus } from "./exports/mirror.js";
+import { encodeLabel } from "./labels/label-wire.js";
 import type { RefusedFile } from "./model/discovery.js";
 import { devicesOf, placeOf } from "./model/exports.js";
+import type { FoundLabel } from "./model/label.js";
 import {
   type AgentMemory,
   type ExportDevice,
@@ -58,7 +59,7 @@ import { type DeviceRun, describeRun, nameOfRun, overlaps, WHOLE_DEVICE } from "
 import { highestSession, lastSession, SESSION_KEY_BYTES } from "./model/sessions.js";
 import type { CopyOrder } from "./moves/copier.js";
 
-/** Translates between protobuf messages and the model; only this file does. */
+/** Translates between protobuf messages and the model; only this file and `label-wire.ts` do. */
 
 /** Parses the stamp of a request other than an attach or detach order; its device generation is 0. */
 export function parseLeaderStamp(stamp: StampMessage | undefined): Stamp {
@@ -307,7 +308,7 @@ export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDev
 export function encodeReportedDevice(
   device: Device,
   memory: AgentMemory,
-  unreported: UnreportedError | undefined,
+  { unreported, label }: { readonly unreported: UnreportedError | undefined; readonly label: FoundLabel | undefined },
 ): ReportedDevice {
   const { filePhase: _, inFlightOperations: __, identifiedBy: ___, ...reported } = encodeAgentDevice(device, memory);
   const sessionDiskId = lastSession(memory, device.id)?.diskId ?? "";
@@ -323,8 +324,7 @@ export function encodeReportedDevice(
     hardwareErrorAgeMs,
     // A device whose path names another file than the held one counts as not attached.
     attached: device.attached && !device.replaced,
-    labelState: LabelState.UNSPECIFIED,
-    label: undefined,
+    ...encodeLabel(label),
   };
 }
 

@@ -2,6 +2,7 @@ import * as nodeFiles from "node:fs/promises";
 import { type HostId, type Logger, messageOf } from "@diskmesh/domain";
 import { decodeCache, encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory } from "../model/memory.js";
+import { forgetLabelSessions } from "../model/sessions.js";
 import { CacheFile, type CacheFileSystem, type ReadFile, readIfThere } from "./cache-file.js";
 import { hasEarlierLife } from "./earlier-life.js";
 import { Ledger } from "./ledger.js";
@@ -28,7 +29,7 @@ export async function openLedger(
     log.error({ cacheFile: path, setAside: aside, reason: problem }, "unusable cache file renamed");
   }
   if (cacheIsLost) log.error({ cacheFile: path }, "cache lost, devices stay closed until registration");
-  const now = memory ?? emptyMemory(hostId);
+  const now = forgetLabelSessions(memory ?? emptyMemory(hostId));
   const encode = (contents: AgentMemory) => seal(asAscii(encodeCache(contents)));
   // Does not replace a lost cache by an empty one, which would look intact at the next start.
   const stored = cacheIsLost ? now : memory;

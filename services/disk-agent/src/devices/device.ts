@@ -15,6 +15,7 @@ import {
   type ClearOptions,
   clearBytes,
   readBytes,
+  readUpTo,
   type WriteOptions,
   writeBytes,
 } from "./file-bytes.js";
@@ -42,7 +43,8 @@ export class Device implements FileUser {
   readonly sums = new OperationSums();
   readonly #options: DeviceOptions;
   readonly #slots: Slots;
-  readonly #inFlight: InFlight;
+  /** The agent's own I/O. */
+  readonly io: InFlight;
   readonly #lostWrites = new LostWrites();
   readonly granted: GrantedRuns;
   /** Processes outside the agent that read and write runs of the device. */
@@ -61,7 +63,7 @@ export class Device implements FileUser {
     this.file = file;
     this.#options = options;
     this.#slots = new Slots(options.maxInFlightIo);
-    this.#inFlight = new InFlight(options.clock);
+    this.io = new InFlight(options.clock);
     this.granted = new GrantedRuns(config.deviceId);
     this.borrowers = new Borrowers({ ...options, deviceId: config.deviceId });
     this.legs = new Legs(this, options);
@@ -92,10 +94,7 @@ export class Device implements FileUser {
     return this.holds && this.file.phase === "open";
   }
 
-  /**
-   * True when the detach is complete: the device has no I/O in flight, and its file is closed or open for other devices
-   * only.
-   */
+  /** True when the detach is complete: no I/O is in flight, and the file is closed or open for other devices only. */
   get released(): boolean {
     const isUnused = this.inFlight === 0 && !this.borrowers.areThere && !this.legs.areThere;
     return !this.#wanted && isUnused && (this.file.phase === "closed" || this.file.isHeld);
@@ -111,10 +110,7 @@ export class Device implements FileUser {
     return unreported === undefined ? this.problemNow : { level: "ERROR", message: unreported };
   }
 
-  /**
-   * Present problem of the device; undefined for none. Remembered hardware errors are excluded, because the registry is
-   * sent these separately, with their times.
-   */
+  /** Present problem of the device; undefined for none. Remembered hardware errors, which have times, are sent apart. */
   get problemNow(): DeviceProblem | undefined {
     const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
@@ -126,20 +122,15 @@ export class Device implements FileUser {
   }
 
   get #hang(): DeviceProblem | undefined {
-    const what = this.#inFlight.count > 0 || this.legs.fencesForMs > 0 ? "I/O on" : `the ${this.file.phase} of`;
+    const what = this.io.count > 0 || this.legs.fencesForMs > 0 ? "I/O on" : `the ${this.file.phase} of`;
     return hangOf(`${what} device ${this.id}`, this.waiting.forMs, this.#options.hangs);
   }
 
   /** Oldest system call for which a close or an open waits. */
   get waiting(): Waiting {
     const nowMs = this.#options.clock.monotonicMs();
-    const sinceMs = Math.min(this.#inFlight.oldestSinceMs ?? nowMs, this.file.busySinceMs ?? nowMs);
+    const sinceMs = Math.min(this.io.oldestSinceMs ?? nowMs, this.file.busySinceMs ?? nowMs);
     return { forMs: Math.max(nowMs - sinceMs, this.legs.fencesForMs), inFlightOperations: this.inFlight };
-  }
-
-  /** Returns the agent's own I/O of lower sessions on the run's bytes, for which a grant waits. */
-  waitingBelow(sessionNumber: number, run: Run): Waiting {
-    return this.#inFlight.waitingBelow(sessionNumber, run);
   }
 
   /**
@@ -154,9 +145,7 @@ export class Device implements FileUser {
     return hasAllBytes ? undefined : changed;
   }
 
-  /**
-   * True when the path names another file than the held one, or the file has lost bytes of the device. I/O stops then.
-   */
+  /** True when the path names another file than the held one, or the file has lost bytes of the device: I/O stops. */
   get replaced(): boolean {
     return this.changed !== undefined && this.file.replaced;
   }
@@ -175,7 +164,7 @@ export class Device implements FileUser {
   }
 
   get inFlight(): number {
-    return this.#inFlight.count;
+    return this.io.count;
   }
 
   /** Sets `wanted` and `failure`, which together decide whether the device needs its file open. */
@@ -240,16 +229,13 @@ export class Device implements FileUser {
 
   /** Reads one block at a relative position of the device, in [0, 1]. Resolves when the system call returns. */
   async probe(part: number): Promise<void> {
-    const { handle } = this.file;
-    if (handle === undefined || !this.holds) return;
+    if (this.file.handle === undefined || !this.holds) return;
     const { blockSizeBytes, offsetBytes } = this.config;
     const block = Math.floor(part * Math.floor(this.#sizeBytes / blockSizeBytes));
-    const ended = this.#begin(NO_SESSION, WHOLE_DEVICE, "read");
     this.#probesInFlight += 1;
     try {
-      const buffer = Buffer.allocUnsafe(blockSizeBytes);
-      const { bytesRead } = await handle.read(buffer, 0, blockSizeBytes, offsetBytes + block * blockSizeBytes);
-      if (bytesRead === 0) throw this.#endsAt(offsetBytes + block * blockSizeBytes);
+      const bytes = await this.readInNoSession(block * blockSizeBytes, blockSizeBytes);
+      if (bytes.length === 0) throw this.#endsAt(offsetBytes + block * blockSizeBytes);
       this.#probeProblem = undefined;
       this.#ioError = undefined;
     } catch (error) {
@@ -259,26 +245,25 @@ export class Device implements FileUser {
       else this.#probeProblem = { level: "ERROR", message };
     } finally {
       this.#probesInFlight -= 1;
-      ended();
     }
+  }
+
+  /** Reads bytes in no session; fewer where the file ends. `fromDrive` reads past the kernel's cache where that is possible. */
+  async readInNoSession(offsetBytes: number, lengthBytes: number, fromDrive = false): Promise<Buffer> {
+    const { handle } = this.file;
+    if (handle === undefined || !this.holds) throw notAttached(this.id);
+    const ended = this.#begin(NO_SESSION, WHOLE_DEVICE, "read");
+    return readUpTo(handle, this.config.offsetBytes + offsetBytes, lengthBytes, fromDrive).finally(ended);
   }
 
   noteSlowProbe(problem: DeviceProblem): void {
     this.#probeProblem = problem;
   }
 
-  /**
-   * Returns whether all I/O submitted under lower sessions of the run's bytes has ended, and the processes of these
-   * sessions.
-   */
+  /** Returns whether all I/O of lower sessions of the run's bytes, and the processes of these sessions, have ended. */
   isQuietBelow(sessionNumber: number, run: Run): boolean {
     const areOthersGone = [this.borrowers, this.legs].every((each) => each.areGoneBelow(sessionNumber, run));
-    return areOthersGone && this.isAnsweredBelow(sessionNumber, run);
-  }
-
-  /** Returns whether the agent's own I/O submitted under lower sessions of the run's bytes has ended. */
-  isAnsweredBelow(sessionNumber: number, run: Run): boolean {
-    return this.#inFlight.isQuietBelow(sessionNumber, run);
+    return areOthersGone && this.io.isQuietBelow(sessionNumber, run);
   }
 
   noteOpened(handle: OpenHandle): void {
@@ -303,9 +288,7 @@ export class Device implements FileUser {
     return whyNotKept(this, this.#options.ledger.memory, sessionNumber, offsetBytes);
   }
 
-  /**
-   * Returns the bytes from `offsetBytes` to the end of its run. Throws unless the session may do I/O there now.
-   */
+  /** Returns the bytes from `offsetBytes` to the end of its run. Throws unless the session may do I/O there now. */
   checkAccess(sessionNumber: number, offsetBytes: number): number {
     this.#admit({ sessionNumber, startBytes: offsetBytes, lengthBytes: 0 });
     return this.grantedBytes(offsetBytes);
@@ -329,9 +312,7 @@ export class Device implements FileUser {
     return data;
   }
 
-  /**
-   * With `fua`, resolves only once the bytes are on the device. `signal` withdraws a write that was not submitted yet.
-   */
+  /** With `fua`, resolves once the bytes are on the device. `signal` withdraws a write that was not submitted yet. */
   async write(sessionNumber: number, offsetBytes: number, data: Uint8Array, options: Withdrawable<WriteOptions>) {
     requireInside("write", offsetBytes, data.length, this);
     const start = this.config.offsetBytes + offsetBytes;
@@ -343,9 +324,7 @@ export class Device implements FileUser {
     });
   }
 
-  /**
-   * Clears bytes, at most MAX_CLEAR_BYTES. `signal` withdraws an operation that was not submitted yet.
-   */
+  /** Clears bytes, at most MAX_CLEAR_BYTES. `signal` withdraws an operation that was not submitted yet. */
   async clear(sessionNumber: number, { startBytes, sizeBytes }: ClearChunk, options: Withdrawable<ClearOptions>) {
     requireInside("clear", startBytes, sizeBytes, this);
     const start = this.config.offsetBytes + startBytes;
@@ -407,7 +386,7 @@ export class Device implements FileUser {
 
   /** Counts an operation as begun; returns the function to call when it has ended. */
   #begin(sessionNumber: number, run: Run, operation: DeviceOperation): () => void {
-    const ended = this.#inFlight.begin(sessionNumber, run);
+    const ended = this.io.begin(sessionNumber, run);
     this.file.noteInFlight(1);
     return () => {
       this.sums.count(operation, ended());

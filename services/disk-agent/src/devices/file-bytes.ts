@@ -49,6 +49,18 @@ export async function writeBytes(handle: OpenHandle, offsetBytes: number, data: 
   }
 }
 
+/** Returns the bytes there; fewer where the file ends. `fromDrive` reads past the kernel's cache where that is possible. */
+export async function readUpTo(
+  handle: OpenHandle,
+  startBytes: number,
+  lengthBytes: number,
+  fromDrive: boolean,
+): Promise<Buffer> {
+  if (fromDrive && handle.readBack) return handle.readBack(startBytes, lengthBytes);
+  const bytes = Buffer.alloc(lengthBytes);
+  return bytes.subarray(0, await readBytes(handle, startBytes, bytes));
+}
+
 /** Clears bytes of an open file as `kind` says. */
 export async function clearBytes(
   handle: OpenHandle,

@@ -45,7 +45,7 @@ export class GrantedRuns {
 
   /**
    * Makes a holder's connection the only one of its session to the run, and aborts the former one. The session must have
-   * access to the run. The new connection may begin once the device's `isAnsweredBelow(sessionNumber + 1, run)` is true. So a
+   * access to the run. The new connection may begin once the device's `io.isQuietBelow(sessionNumber + 1, run)` is true. So a
    * write that is sent again after a lost connection never lands before its first copy has ended.
    */
   replaceConnection(offsetBytes: number, connection: AbortController): void {

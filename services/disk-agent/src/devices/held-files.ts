@@ -28,6 +28,10 @@ export class HeldFiles implements FileOpener {
     return this.#files.look(path);
   }
 
+  peek(...place: Parameters<FileOpener["peek"]>): ReturnType<FileOpener["peek"]> {
+    return this.#files.peek(...place);
+  }
+
   leave(): void {
     this.#files.leave?.();
   }
@@ -87,6 +91,7 @@ export class HeldFiles implements FileOpener {
       punchHole: handle.punchHole.bind(handle),
       ...(handle.lending && { lending: handle.lending }),
       ...(handle.guard && { guard: handle.guard }),
+      ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),
       close,
     };
   }

@@ -9,6 +9,7 @@ import {
   lockFile,
   punchHole,
 } from "@diskmesh/file-lock";
+import { readDirect } from "../host/direct-read.js";
 import { diskSequence, serialNumberOf } from "../host/sysfs.js";
 import { type FileLending, lendingOf } from "./file-lending.js";
 import type { FileSyncs } from "./file-syncs.js";
@@ -20,6 +21,8 @@ export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasyn
    * support that.
    */
   punchHole(offsetBytes: number, lengthBytes: number): Promise<boolean>;
+  /** Reads bytes from the drive itself. Absent for files of which the agent has no descriptor. */
+  readBack?(offsetBytes: number, lengthBytes: number): Promise<Buffer>;
   /** Lends the file to processes of sessions. Absent for files that only the agent itself can use. */
   readonly lending?: FileLending;
   /** Number of the device on which the legs of sessions lie. Present where the kernel carries the bytes. */
@@ -57,6 +60,8 @@ export interface FileOpener {
   clear?(path: string): Promise<void>;
   /** Ends what former lives have left over files that no path names. */
   clearOthers?(): Promise<void>;
+  /** Returns bytes of the file at the path, without keeping it open; fewer where the file ends. */
+  peek(path: string, offsetBytes: number, lengthBytes: number): Promise<FileFacts & { readonly bytes: Buffer }>;
 }
 
 export interface FileOpenerOptions {
@@ -72,6 +77,7 @@ export interface FileOpenerOptions {
 export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOptions): FileOpener {
   return {
     look: lookAtDeviceFile,
+    peek: peekAtDeviceFile,
     open: async (path) => {
       const handle = await openHandle(path);
       try {
@@ -91,7 +97,15 @@ function asOpenHandle(handle: FileHandle, stats: BigIntStats): OpenHandle {
   return Object.assign(handle, {
     punchHole: (offsetBytes: number, lengthBytes: number) => punchHole(handle.fd, offsetBytes, lengthBytes),
     lending: lendingOf(handle.fd, stats),
+    readBack: async (offsetBytes: number, lengthBytes: number) =>
+      (await readDirect(`/proc/self/fd/${handle.fd}`, offsetBytes, lengthBytes)).bytes,
   });
+}
+
+async function peekAtDeviceFile(path: string, offsetBytes: number, lengthBytes: number) {
+  await statDeviceFile(path);
+  const { bytes, stats } = await readDirect(path, offsetBytes, lengthBytes);
+  return { ...(await factsOf(path, stats)), bytes };
 }
 
 async function openHandle(path: string): Promise<FileHandle> {

@@ -155,7 +155,7 @@ export function waitingBelow(device: Device, sessionNumber: number, run: Run): W
   return (
     device.borrowers.waitingBelow(sessionNumber, run) ??
     device.legs.waitingBelow(sessionNumber, run) ??
-    device.waitingBelow(sessionNumber, run)
+    device.io.waitingBelow(sessionNumber, run)
   );
 }
 

@@ -3,6 +3,7 @@ import { DeviceIoError, type Logger, messageOf, UnavailableError } from "@diskme
 import { deviceNumber } from "@diskmesh/file-lock";
 import { attachLoop, runProgram } from "../block-device/loop.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "../devices/open-file.js";
+import { readDirect } from "../host/direct-read.js";
 import { diskSequence } from "../host/sysfs.js";
 import { type GuardRole, linearTable, pathOf, SECTOR_BYTES, sizeOfTable } from "../model/mapped-devices.js";
 import type { DeviceMapper } from "./device-mapper.js";
@@ -42,6 +43,10 @@ export class GuardedFiles implements FileOpener {
     const held = this.#held.get(path);
     if (held !== undefined && facts.sizeBytes > held.sizeBytes) await this.#lengthen(path, held, facts.sizeBytes);
     return facts;
+  }
+
+  peek(...place: Parameters<FileOpener["peek"]>): ReturnType<FileOpener["peek"]> {
+    return this.#options.files.peek(...place);
   }
 
   async #lengthen(path: string, held: HeldGuard, sizeBytes: number): Promise<void> {
@@ -165,6 +170,7 @@ function guardHandle(handle: FileHandle, number: string, close: () => Promise<vo
     datasync: () => Promise.reject(new Error("a guard is only read")),
     punchHole: () => Promise.reject(new Error("a guard is only read")),
     guard: number,
+    readBack: async (offsetBytes, lengthBytes) => (await readDirect(pathOf(number), offsetBytes, lengthBytes)).bytes,
     close,
   };
 }

@@ -134,7 +134,7 @@ function decodeOrder(where: string, value: unknown): RememberedOrder {
 
 function decodeSession(where: string, value: unknown): RememberedSession {
   const session = asObject(where, value);
-  if (session.purpose !== "disk" && session.purpose !== "erase")
+  if (session.purpose !== "disk" && session.purpose !== "erase" && session.purpose !== "label")
     throw new Error(`${where}.purpose is ${JSON.stringify(session.purpose)}, which is not a known purpose`);
   if (typeof session.ended !== "boolean") throw new Error(`${where}.ended is not true or false`);
   return {

@@ -40,10 +40,10 @@ export interface RememberedOrder {
 /** The session that was opened last on the bytes of a run. */
 export interface RememberedSession extends Run {
   readonly number: number;
-  readonly purpose: "disk" | "erase";
-  /** Disk of the session; empty for an erase. */
+  readonly purpose: "disk" | "erase" | "label";
+  /** Disk of the session; empty for an erase and a label. */
   readonly diskId: string;
-  /** Host that may do I/O; empty for an erase and for a session that only fences. */
+  /** Host that may do I/O; empty for an erase, a label, and a session that only fences. */
   readonly holderHostId: string;
   /** True when the session was ended, also because other bytes were attached: no I/O before a higher session. */
   readonly ended: boolean;

@@ -108,17 +108,29 @@ export function endSessions(memory: AgentMemory, deviceId: DeviceId): AgentMemor
 }
 
 /**
- * Forgets the run of an erase that the registry has closed, because nothing of a former disk is left there. The floor
+ * Forgets the run of an erase or label whose session has ended, because nothing of a former disk is left there. The floor
  * refuses its sessions from now on.
  */
 export function forgetErased(memory: AgentMemory, { deviceId, offsetBytes }: DeviceRun, number: number): AgentMemory {
   const { sessions, floor } = sessionsOf(memory, deviceId);
   const erased = sessions.find((each) => each.number === number && each.offsetBytes === offsetBytes);
-  if (erased?.purpose !== "erase" || !erased.ended) return memory;
+  if (erased === undefined || erased.purpose === "disk" || !erased.ended) return memory;
   return withDevice(memory, deviceId, {
     sessions: sessions.filter((each) => each !== erased),
     floor: Math.max(floor, number),
   });
+}
+
+/** Forgets the sessions of labels that a former life of the agent was writing. Nobody goes on with them. */
+export function forgetLabelSessions(memory: AgentMemory): AgentMemory {
+  const isOfLabel = ({ purpose }: RememberedSession): boolean => purpose === "label";
+  const left = [...memory.devices].flatMap(([deviceId, { sessions = [] }]) =>
+    sessions.filter(isOfLabel).map((session) => ({ deviceId, ...session })),
+  );
+  return left.reduce(
+    (before, run) => forgetErased(decideCloseSession(before, run, run.number).memory, run, run.number),
+    memory,
+  );
 }
 
 /**
@@ -184,7 +196,7 @@ function superseded(run: DeviceRun, number: number, current: RememberedSession):
 }
 
 function describe(session: RememberedSession): string {
-  if (session.purpose === "erase") return "an erase";
+  if (session.purpose !== "disk") return session.purpose === "erase" ? "an erase" : "a label";
   const holder = session.holderHostId === "" ? "no holder" : `holder ${session.holderHostId}`;
   return `disk ${session.diskId} with ${holder}`;
 }

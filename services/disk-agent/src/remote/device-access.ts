@@ -103,7 +103,7 @@ export class DeviceAccess {
   async #untilQuiet(device: Device, { sessionNumber, offsetBytes }: Named, signal: AbortSignal): Promise<void> {
     const run = device.granted.at(offsetBytes) ?? WHOLE_DEVICE;
     const isQuiet = await this.#devices.until(
-      () => (device.isAnsweredBelow(sessionNumber + 1, run) || signal.aborted ? true : undefined),
+      () => (device.io.isQuietBelow(sessionNumber + 1, run) || signal.aborted ? true : undefined),
       this.#takeOverTimeoutMs,
     );
     signal.throwIfAborted();

@@ -14,6 +14,7 @@ import type { DeviceOutcome } from "../devices/outcome.js";
 import { SessionOrders } from "../devices/session-orders.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import { GuardedFiles } from "../kernel/guarded-files.js";
+import { Labels } from "../labels/labels.js";
 import { encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory, type OrderKind, type RememberedIdentity } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
@@ -52,6 +53,7 @@ export class DeviceFixture {
   readonly attachOrders: AttachOrders;
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
+  readonly labels: Labels;
   /** Time in ms by which the clock is ahead of real time. */
   aheadMs = 0;
   /** Change of the wall clock by the test, in ms. */
@@ -102,6 +104,7 @@ export class DeviceFixture {
     this.sessions = new SessionOrders(ledger, table);
     const limits = { maxAtOnce: 2, maxBytesPerSecond: 1024 * 1024 * 1024, slowAfterMs: 10_000, ...eraseLimits };
     const { sessions } = this;
+    this.labels = new Labels({ devices: table, sessions, ledger, opener, onChange: () => {} });
     this.eraser = new Eraser({
       devices: table,
       ledger,

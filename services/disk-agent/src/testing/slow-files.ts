@@ -72,6 +72,10 @@ export class SlowFiles implements FileOpener {
     return fileOpener.look(path);
   }
 
+  peek(...place: Parameters<FileOpener["peek"]>) {
+    return fileOpener.peek(...place);
+  }
+
   /** Makes reads of the file hang, like those of a stalled drive. */
   hang(path: string): void {
     if (this.#hanging.size === 0) this.#hung.shut();
@@ -126,6 +130,7 @@ export class SlowFiles implements FileOpener {
       },
       ...(handle.lending && { lending: handle.lending }),
       ...(handle.guard && { guard: handle.guard }),
+      ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),
       close: async () => {
         await handle.close();
         this.openCount -= 1;

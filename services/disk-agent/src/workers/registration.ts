@@ -42,14 +42,18 @@ async function register(
   registrationNumber: number,
   refusals: Refusals,
 ): Promise<Registered> {
+  const { bootId, config, limits, devices, exports, ledger, labels, rescan } = context;
+  await labels.look();
   context.registrationDue.reset();
-  const { bootId, config, limits, devices, exports, ledger, rescan } = context;
   // The registration reports orders as obeyed, so these must be durable. An agent that cannot write its cache reports
   // that as a warning, and reports the memory that it stored last.
   const memory = await ledger.durable().catch(() => ledger.stored);
   const unreported = devices.hardwareErrors.unreported(memory);
   const reported = [
-    ...devices.all().map((device) => encodeReportedDevice(device, memory, unreported.get(device.id))),
+    ...devices.all().map((device) => {
+      const found = { unreported: unreported.get(device.id), label: labels.of(device) };
+      return encodeReportedDevice(device, memory, found);
+    }),
     ...rescan.refused.map((file) => encodeRefusedFile(file, memory)),
   ];
   const answer = await client.registerAgent(

@@ -1,0 +1,20 @@
+import type { WriteLabelRequest, WriteLabelResponse } from "@diskmesh/api/internal";
+import { InvalidStateError } from "@diskmesh/domain";
+import { acceptFrom } from "../accept-request.js";
+import type { AgentContext } from "../context.js";
+import { parseLabel, parseLabelRun } from "../labels/label-wire.js";
+import { encodeOutcome, parseLeaderStamp, parseSessionNumber } from "../wire.js";
+
+export async function writeLabel(context: AgentContext, request: WriteLabelRequest): Promise<WriteLabelResponse> {
+  const stamp = parseLeaderStamp(request.stamp);
+  const run = parseLabelRun(request);
+  const sessionNumber = parseSessionNumber(request.sessionNumber);
+  const wanted = request.label && parseLabel(request.label);
+  acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
+  if (context.labels.isDisks(run))
+    throw new InvalidStateError(`a disk has the first bytes of device ${run.deviceId}: no label is written there`, {
+      about: { device_id: run.deviceId },
+    });
+  const { outcome, label } = await context.labels.write(run, sessionNumber, wanted, stamp);
+  return { outcome: encodeOutcome(outcome), label };
+}

@@ -1,0 +1,33 @@
+import { type BigIntStats, constants } from "node:fs";
+import { open } from "node:fs/promises";
+
+declare const WebAssembly: {
+  readonly Memory: new (size: { readonly initial: number }) => { readonly buffer: ArrayBuffer };
+};
+
+const READ_ONLY = constants.O_RDONLY | constants.O_NONBLOCK;
+const PAGE_BYTES = 65_536;
+
+interface ReadFile {
+  /** Fewer than asked for where the file ends. */
+  readonly bytes: Buffer;
+  readonly stats: BigIntStats;
+}
+
+/** Reads bytes of a file past the kernel's cache, or through it where the file or the place allows no such reads. */
+export async function readDirect(path: string, offsetBytes: number, lengthBytes: number): Promise<ReadFile> {
+  try {
+    return await readWith(READ_ONLY | constants.O_DIRECT, path, offsetBytes, lengthBytes);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EINVAL") throw error;
+    return readWith(READ_ONLY, path, offsetBytes, lengthBytes);
+  }
+}
+
+async function readWith(flags: number, path: string, offsetBytes: number, lengthBytes: number): Promise<ReadFile> {
+  await using file = await open(path, flags);
+  // Memory of WebAssembly begins at a page, as reads past the cache require.
+  const { buffer } = new WebAssembly.Memory({ initial: Math.ceil(lengthBytes / PAGE_BYTES) });
+  const { bytesRead } = await file.read(Buffer.from(buffer), 0, lengthBytes, offsetBytes);
+  return { bytes: Buffer.from(buffer, 0, bytesRead), stats: await file.stat({ bigint: true }) };
+}

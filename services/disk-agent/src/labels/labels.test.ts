@@ -1,0 +1,137 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { DeviceId } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type DeviceLabel, LABEL_BYTES } from "../model/label.js";
+import { forgetLabelSessions } from "../model/sessions.js";
+import { DeviceFixture, LEADER, runOf } from "../testing/device-fixture.js";
+
+const OFFSET = 8_192;
+const SIZE = 4 * LABEL_BYTES;
+const PATTERN = 0xa5;
+const RUN = { offsetBytes: 0, sizeBytes: LABEL_BYTES };
+const stamp = { ...LEADER, deviceGeneration: 0 };
+
+function aLabel(digit: string): DeviceLabel {
+  const ids = { fleetId: "tablet-1", deviceId: "a" as DeviceId, labelId: digit.repeat(32) };
+  return { ...ids, sizeBytes: SIZE, sliceBytes: LABEL_BYTES, offsetBytes: OFFSET };
+}
+
+describe("the labels of an agent's devices", () => {
+  let fixture: DeviceFixture;
+  let path: string;
+  const write = async (number: number, label?: DeviceLabel) => {
+    const { outcome, label: found } = await fixture.labels.write(runOf("a", RUN), number, label, stamp);
+    return found?.labelId ?? outcome.outcome;
+  };
+  const found = async () => {
+    await fixture.labels.look();
+    const label = fixture.labels.of(fixture.device("a"));
+    return label?.state === "valid" ? label.label.labelId[0] : label?.state;
+  };
+  const remembered = () => {
+    const { sessions = [], floor = 0 } = fixture.ledger.memory.devices.get(runOf("a").deviceId) ?? {};
+    return [floor, ...sessions.map(({ number }) => number)];
+  };
+  /** Fills what is around the label. */
+  const around = () => {
+    const bytes = readFileSync(path);
+    return Buffer.concat([bytes.subarray(0, OFFSET), bytes.subarray(OFFSET + LABEL_BYTES)]);
+  };
+
+  beforeEach(async () => {
+    fixture = new DeviceFixture([{ id: "a", file: "a", offsetBytes: OFFSET, sizeBytes: SIZE }]);
+    path = join(fixture.folder, "a");
+    writeFileSync(path, Buffer.alloc(OFFSET + SIZE + OFFSET, PATTERN));
+    await fixture.order("attach", "a", 1);
+  });
+
+  afterEach(async () => {
+    fixture.files.writes.open();
+    await fixture.stop();
+  });
+
+  it("are written and removed in sessions of their own, which are forgotten, and change nothing around them", async () => {
+    expect(await found()).to.equal("none");
+    expect(await write(5, aLabel("b"))).to.equal("b".repeat(32));
+    expect(remembered()).to.deep.equal([5]);
+    expect(await found()).to.equal("b");
+    expect(await write(5, aLabel("c"))).to.equal("below_floor");
+    expect(await write(6, aLabel("c"))).to.equal("c".repeat(32));
+    expect(await found()).to.equal("c");
+    expect(await write(7)).to.equal("done");
+    expect(await found()).to.equal("none");
+    expect(around().every((byte) => byte === PATTERN)).to.equal(true);
+    expect(
+      readFileSync(path)
+        .subarray(OFFSET, OFFSET + LABEL_BYTES)
+        .every((byte) => byte === 0),
+    ).to.equal(true);
+  });
+
+  it("are found by the next life, and before a device is opened", async () => {
+    await write(5, aLabel("b"));
+    const next = new DeviceFixture(
+      [{ id: "a", file: "a", offsetBytes: OFFSET, sizeBytes: SIZE }],
+      undefined,
+      {},
+      { folder: fixture.folder, memory: fixture.ledger.memory },
+    );
+    const device = next.devices.get("a" as DeviceId);
+    await device.file.look();
+    await next.labels.look();
+    expect(device.attached).to.equal(false);
+    expect(next.labels.of(device)).to.deep.include({ state: "valid", label: aLabel("b") });
+    await next.stop();
+  });
+
+  it("survive a torn slot, and are damaged by two", async () => {
+    await write(5, aLabel("b"));
+    await write(6, aLabel("c"));
+    const seenWith = async (offsets: readonly number[]) => {
+      const bytes = readFileSync(path);
+      for (const offset of offsets) bytes.fill(0xff, OFFSET + offset + 512, OFFSET + offset + 4_096);
+      writeFileSync(path, bytes);
+      await fixture.order("detach", "a", offsets.length * 2);
+      await fixture.order("attach", "a", offsets.length * 2 + 1);
+      return found();
+    };
+    expect(await seenWith([LABEL_BYTES / 2])).to.equal("c");
+    expect(await seenWith([0, LABEL_BYTES / 2])).to.equal("damaged");
+    expect(await write(7, aLabel("d"))).to.equal("d".repeat(32));
+    expect(await found()).to.equal("d");
+  });
+
+  it("are not told of a device whose first bytes a disk has", async () => {
+    await write(5, aLabel("b"));
+    expect(await fixture.openSession("a", 6)).to.equal("done");
+    expect(await found()).to.equal(undefined);
+    expect(fixture.labels.isDisks(runOf("a", RUN))).to.equal(true);
+  });
+
+  it("wait for I/O of lower sessions on their bytes, and are overtaken by later sessions there", async () => {
+    await fixture.openSession("a", 5, undefined, undefined, { offsetBytes: LABEL_BYTES, sizeBytes: LABEL_BYTES });
+    fixture.files.writes.shut();
+    const first = write(6, aLabel("b"));
+    await eventually(() => fixture.files.writes.arrivals === 1);
+    expect(await first, "while the drive hangs").to.equal("pending");
+    expect(await write(7, aLabel("c")), "while a write is in flight").to.equal("pending");
+    fixture.files.writes.open();
+    await eventually(() => fixture.device("a").inFlight === 0);
+    expect(await write(8, aLabel("d"))).to.equal("d".repeat(32));
+    expect(await found()).to.equal("d");
+    expect(remembered()).to.deep.equal([8, 5]);
+  });
+
+  it("leave no session behind when the agent ends while it writes one", async () => {
+    fixture.files.writes.shut();
+    const writing = write(6, aLabel("b"));
+    await eventually(() => fixture.files.writes.arrivals === 1);
+    expect(remembered()).to.deep.equal([0, 6]);
+    const { devices } = forgetLabelSessions(fixture.ledger.memory);
+    expect(devices.get(runOf("a").deviceId)).to.deep.include({ sessions: [], floor: 6 });
+    fixture.files.writes.open();
+    await writing;
+  });
+});

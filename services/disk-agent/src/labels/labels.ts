@@ -1,0 +1,163 @@
+import { messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
+import type { Ledger } from "../cache/ledger.js";
+import type { Device } from "../devices/device.js";
+import type { DeviceTable } from "../devices/device-table.js";
+import type { FileOpener, OpenHandle } from "../devices/open-file.js";
+import { type DeviceOutcome, isGranted } from "../devices/outcome.js";
+import type { SessionOrders } from "../devices/session-orders.js";
+import {
+  type DeviceLabel,
+  decodeLabel,
+  type FoundLabel,
+  isSameLabel,
+  LABEL_BYTES,
+  labelWrites,
+} from "../model/label.js";
+import { type DeviceRun, overlaps } from "../model/runs.js";
+
+const ZEROS = Buffer.alloc(LABEL_BYTES);
+
+/** File whose label was read. A file that is opened again may have another label. */
+interface Place {
+  readonly identity: string | undefined;
+  readonly handle: OpenHandle | undefined;
+}
+
+interface Known extends Place {
+  readonly found: FoundLabel;
+}
+
+/** Answer to an order to write a label. */
+interface Written {
+  readonly outcome: DeviceOutcome;
+  /** Label as read back; absent when it was removed, and when the order is not done. */
+  readonly label?: DeviceLabel | undefined;
+}
+
+interface LabelOptions {
+  readonly devices: DeviceTable;
+  readonly sessions: SessionOrders;
+  readonly ledger: Ledger;
+  readonly opener: Pick<FileOpener, "peek">;
+  /** Called when a device has another label than at the last look, so that the agent registers again. */
+  readonly onChange: () => void;
+}
+
+/** Reads the labels of devices, and writes them on orders. */
+export class Labels {
+  readonly #options: LabelOptions;
+  readonly #known = new Map<Device, Known>();
+  /** Running reads. A device has one at a time, because each one of a hung drive occupies a thread. */
+  readonly #reading = new Map<Device, Promise<void>>();
+
+  constructor(options: LabelOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the label of the file that the device's path names now; undefined when it could not be read. */
+  of(device: Device): FoundLabel | undefined {
+    const known = this.#known.get(device);
+    // A disk that has all bytes of the device has these, too: they are its user's.
+    return isAt(known, device) && !this.#isDisks(device) ? known?.found : undefined;
+  }
+
+  /** Reads the labels that are not known, and returns after the answer timeout at the latest. */
+  async look(): Promise<void> {
+    const { devices } = this.#options;
+    const unread = devices.all().filter((device) => !isAt(this.#known.get(device), device));
+    let left = unread.length;
+    for (const device of unread)
+      void this.#read(device).finally(() => {
+        left -= 1;
+        devices.changes.touch();
+      });
+    await devices.until(() => (left === 0 ? true : undefined));
+  }
+
+  /** Writes the label in the session, or zeros without a label. The session is forgotten when that is done. */
+  async write(run: DeviceRun, number: number, label: DeviceLabel | undefined, stamp: Stamp): Promise<Written> {
+    const { devices, sessions } = this.#options;
+    const answer = (outcome: DeviceOutcome["outcome"], message: string): Written => {
+      return { outcome: { ...run, outcome, message, stamp } };
+    };
+    const device = devices.get(run.deviceId);
+    const wish = { number, purpose: "label" as const, diskId: "", holderHostId: "" };
+    const [opened] = await sessions.open([run], wish, stamp);
+    if (!opened || !isGranted(opened)) return opened ? { outcome: opened } : answer("unknown_device", "");
+    let came: Written | undefined;
+    void this.#write(device, number, label).then(
+      () => {
+        came = { ...answer("done", ""), label };
+        devices.changes.touch();
+      },
+      (error: unknown) => {
+        came = answer(error instanceof OutdatedError ? "outdated" : "io_error", messageOf(error));
+        devices.changes.touch();
+      },
+    );
+    const written = await devices.until(() => came);
+    if (written === undefined) return answer("pending", `the label of device ${device.id} is being written`);
+    if (written.outcome.outcome === "done") await sessions.close([run], number, stamp);
+    return written;
+  }
+
+  /** Returns whether a disk has the device's first bytes. */
+  isDisks(run: DeviceRun): boolean {
+    const { sessions = [] } = this.#options.ledger.memory.devices.get(run.deviceId) ?? {};
+    return sessions.some((session) => session.diskId !== "" && overlaps(session, run));
+  }
+
+  #isDisks({ id: deviceId }: Device): boolean {
+    return this.isDisks({ deviceId, offsetBytes: 0, sizeBytes: LABEL_BYTES });
+  }
+
+  #read(device: Device): Promise<void> {
+    const reading = this.#reading.get(device) ?? this.#readNow(device).finally(() => void this.#reading.delete(device));
+    this.#reading.set(device, reading);
+    return reading;
+  }
+
+  /** Reads the label of the file at the device's path, by the open file where the path names that. */
+  async #readNow(device: Device): Promise<void> {
+    const { opener, onChange } = this.#options;
+    const { config } = device;
+    const place = placeOf(device);
+    const before = this.#known.get(device);
+    const lengthBytes = Math.min(LABEL_BYTES, device.reported.sizeBytes);
+    try {
+      const bytes =
+        device.attached && !device.replaced ? await device.readInNoSession(0, lengthBytes, true) : undefined;
+      const peeked = bytes ? undefined : await opener.peek(config.path, config.offsetBytes, lengthBytes);
+      if (peeked !== undefined && peeked.identity !== place.identity) return;
+      const found = decodeLabel(bytes ?? peeked?.bytes ?? ZEROS);
+      // A label that was written meanwhile is the later one.
+      if (this.#known.get(device) !== before) return;
+      this.#known.set(device, { found, ...place });
+      if (JSON.stringify(before?.found) !== JSON.stringify(found)) onChange();
+    } catch {
+      // A file that cannot be read is a problem that the look at it, or its probe, tells.
+      this.#known.delete(device);
+    }
+  }
+
+  async #write(device: Device, number: number, label: DeviceLabel | undefined): Promise<void> {
+    const before = decodeLabel(await device.read(number, 0, LABEL_BYTES));
+    const writes = label === undefined ? [{ offsetBytes: 0, bytes: ZEROS }] : labelWrites(label, before);
+    this.#known.delete(device);
+    for (const { offsetBytes, bytes } of writes) await device.write(number, offsetBytes, bytes, { fua: true });
+    const found = decodeLabel(await device.readInNoSession(0, LABEL_BYTES, true));
+    const isThere =
+      label === undefined ? found.state === "none" : found.state === "valid" && isSameLabel(found.label, label);
+    if (!isThere) throw new Error(`the label of device ${device.id} was written, and is ${found.state} on the device`);
+    this.#known.set(device, { found, ...placeOf(device) });
+  }
+}
+
+function placeOf({ file }: Device): Place {
+  return { identity: file.seen?.identity, handle: file.handle };
+}
+
+function isAt(known: Known | undefined, device: Device): boolean {
+  const { identity, handle } = placeOf(device);
+  return known !== undefined && known.identity === identity && known.handle === handle;
+}

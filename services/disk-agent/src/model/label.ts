@@ -1,0 +1,139 @@
+import { type DeviceId, parseDeviceId, parseId } from "@diskmesh/domain";
+
+/** The label of a device, which names the device to every agent that finds it. */
+export interface DeviceLabel {
+  /** Tablet of the registry that ordered the label. */
+  readonly fleetId: string;
+  readonly deviceId: DeviceId;
+  /** Random, new for each label: 32 hex digits. */
+  readonly labelId: string;
+  readonly sizeBytes: number;
+  readonly sliceBytes: number;
+  readonly offsetBytes: number;
+}
+
+export type FoundLabel =
+  | { readonly state: "none" }
+  /** The device had a label, and no slot is whole. */
+  | { readonly state: "damaged" }
+  | {
+      readonly state: "valid";
+      readonly label: DeviceLabel;
+      /** Grows with each writing of a label. */
+      readonly counter: number;
+      /** Slot that has the label. */
+      readonly slot: number;
+    };
+
+/** A block of bytes, and its place on the device. */
+export interface LabelWrite {
+  readonly offsetBytes: number;
+  readonly bytes: Buffer;
+}
+
+/** Bytes at a device's start that have the slots. The label area of no device is smaller. */
+export const LABEL_BYTES = 65_536;
+/** Starts of the slots. The rest of a slot is for what else the label area will hold. */
+const SLOT_OFFSETS = [0, LABEL_BYTES / 2];
+/** Largest block of a drive, which is written in one piece. */
+const BLOCK_BYTES = 4_096;
+
+// A slot's block has the magic, a checksum of all that follows it, the length of the text, the text, and zeros.
+const MAGIC = Buffer.from("diskmesh-label-1");
+const SUM_AT = MAGIC.length;
+const LENGTH_AT = SUM_AT + 4;
+const TEXT_AT = LENGTH_AT + 4;
+
+/**
+ * Returns the blocks to write, one after the other, each durable before the next. The slot of the present label is the
+ * last one, so that a label is whole at every moment.
+ */
+export function labelWrites(label: DeviceLabel, found: FoundLabel): readonly LabelWrite[] {
+  const { counter, slot } = found.state === "valid" ? found : { counter: 0, slot: 1 };
+  const bytes = encodeSlot(label, counter + 1);
+  return [SLOT_OFFSETS[1 - slot] ?? 0, SLOT_OFFSETS[slot] ?? 0].map((offsetBytes) => ({ offsetBytes, bytes }));
+}
+
+/** Returns the label in a device's first bytes: that of the higher counter where both slots are whole. */
+export function decodeLabel(bytes: Buffer): FoundLabel {
+  const slots = SLOT_OFFSETS.map((offsetBytes) => bytes.subarray(offsetBytes, offsetBytes + BLOCK_BYTES));
+  const [first, ...others] = slots.flatMap((block, slot) => {
+    const found = decodeSlot(block);
+    return found === undefined ? [] : [{ state: "valid" as const, ...found, slot }];
+  });
+  if (first !== undefined) return others.reduce((best, other) => (other.counter > best.counter ? other : best), first);
+  return { state: slots.some(hasMagic) ? "damaged" : "none" };
+}
+
+export function isSameLabel(a: DeviceLabel, b: DeviceLabel): boolean {
+  return textOf(a, 0) === textOf(b, 0);
+}
+
+function encodeSlot(label: DeviceLabel, counter: number): Buffer {
+  const text = Buffer.from(textOf(label, counter));
+  if (TEXT_AT + text.length > BLOCK_BYTES) throw new Error(`the label of device ${label.deviceId} is too long`);
+  const block = Buffer.alloc(BLOCK_BYTES);
+  MAGIC.copy(block);
+  block.writeUInt32LE(text.length, LENGTH_AT);
+  text.copy(block, TEXT_AT);
+  block.writeUInt32LE(crc32c(block.subarray(LENGTH_AT)), SUM_AT);
+  return block;
+}
+
+function textOf({ fleetId, deviceId, labelId, sizeBytes, sliceBytes, offsetBytes }: DeviceLabel, counter: number) {
+  return JSON.stringify({ counter, fleetId, deviceId, labelId, sizeBytes, sliceBytes, offsetBytes });
+}
+
+const hasMagic = (block: Buffer): boolean => block.subarray(0, SUM_AT).equals(MAGIC);
+
+interface Slot {
+  readonly label: DeviceLabel;
+  readonly counter: number;
+}
+
+/** Returns the label of a block; undefined unless the block is whole. */
+function decodeSlot(block: Buffer): Slot | undefined {
+  if (block.length < BLOCK_BYTES || !hasMagic(block)) return undefined;
+  if (block.readUInt32LE(SUM_AT) !== crc32c(block.subarray(LENGTH_AT))) return undefined;
+  const text = block.subarray(TEXT_AT, TEXT_AT + block.readUInt32LE(LENGTH_AT)).toString();
+  try {
+    return parseSlot(JSON.parse(text));
+  } catch {
+    // The checksum proves that nothing is torn, not that a registry has ordered the label.
+    return undefined;
+  }
+}
+
+function parseSlot(slot: Record<keyof DeviceLabel | "counter", unknown>): Slot {
+  if (!/^[0-9a-f]{32}$/.test(String(slot.labelId))) throw new Error("labelId is malformed");
+  return {
+    counter: asCount(slot.counter),
+    label: {
+      fleetId: parseId("fleetId", String(slot.fleetId)),
+      deviceId: parseDeviceId(String(slot.deviceId)),
+      labelId: String(slot.labelId),
+      sizeBytes: asCount(slot.sizeBytes),
+      sliceBytes: asCount(slot.sliceBytes),
+      offsetBytes: asCount(slot.offsetBytes),
+    },
+  };
+}
+
+function asCount(value: unknown): number {
+  if (typeof value === "number" && value >= 0 && value < Number.MAX_SAFE_INTEGER && Number.isInteger(value))
+    return value;
+  throw new Error(`${value} is not a count`);
+}
+
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let sum = byte;
+  for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ 0x82f63b78 : sum >>> 1;
+  return sum;
+});
+
+/** Returns the CRC-32C of the bytes. */
+function crc32c(bytes: Uint8Array): number {
+  let sum = 0xffffffff;
+  for (let at = 0; at < bytes.length; at++) sum = (sum >>> 8) ^ (CRC_TABLE[(sum ^ (bytes[at] ?? 0)) & 255] ?? 0);
+  return ~sum >>> 0;
+}
