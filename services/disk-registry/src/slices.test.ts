@@ -43,6 +43,34 @@ describe("disk-registry and agents that know runs", () => {
     await fleet.clean("d1");
   });
 
+  it("label a device once it is erased, and remove the label before the device leaves, unless its data is kept", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.registry.agent("h1", ["d1", "d2", "old"]);
+    agent.report = (device) => ({
+      ...device,
+      labelState: device.deviceId === "old" ? "LABEL_STATE_UNSPECIFIED" : "LABEL_STATE_NONE",
+    });
+    agent.labelling = OrderOutcome.IO_ERROR;
+    await agent.register({ knowsRuns: true });
+    agent.startHeartbeats(50);
+    await operator.addHost({ hostId: "h1" });
+    const told = (text: string) => agent.told.filter((each) => each === text).length;
+    await eventually(() => expect(told("label d1")).to.be.at.least(2));
+    expect(agent.told.indexOf("close d1")).to.be.within(0, agent.told.indexOf("label d1"));
+    agent.labelling = OrderOutcome.DONE;
+    for (const id of ["d1", "d2"])
+      await eventually(async () => expect((await fleet.registry.device(id)).labelId).to.have.length(32));
+    expect(told("label old")).to.equal(0);
+    const left = async (id: string, keepData: boolean) =>
+      eventually(async () => {
+        const { result } = await operator.removeDevice({ deviceId: id, keepData });
+        expect(result?.code).to.equal("ACTION_CODE_S_OK");
+      });
+    await left("d1", false);
+    await left("d2", true);
+    expect([told("remove the label of d1"), told("remove the label of d2")]).to.deep.equal([1, 0]);
+  });
+
   it("free erased slices only once the agent has forgotten the erase, and erase them once", async () => {
     const agent = await agentWithSlices();
     let erases = 0;

@@ -69,6 +69,8 @@ export class TestAgent {
   erasedBytes = 0;
   /** Answer to the end of a session. */
   closing: OrderOutcome = OrderOutcome.DONE;
+  /** Outcome of orders about labels. */
+  labelling: OrderOutcome = OrderOutcome.DONE;
   /** Values of the PENDING outcomes that a test asks for. An outcome of a session has them for each device. */
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
@@ -115,6 +117,12 @@ export class TestAgent {
         exportDisk: (request) => this.#export(request),
         unexportDisk: (request) => this.#unexport(request),
         closeSession: (request) => this.#close(request),
+        writeLabel: async ({ bootId, deviceId, stamp, sizeBytes, label }) => {
+          this.told.push(`${label ? "label" : "remove the label of"} ${deviceId}`);
+          this.#requireBoot(bootId);
+          const outcome = { deviceId, sizeBytes, stamp, message: "", outcome: this.labelling };
+          return { outcome, label };
+        },
         listRuns: async ({ deviceId, fromOffsetBytes }) => {
           await this.beforeListRuns();
           // Pages of one run.

@@ -7,6 +7,7 @@ import type { MoveProgress } from "../model/disks/move-progress.js";
 import { requireRegistration } from "../model/disks/remembered.js";
 import { leaveFailing } from "../model/disks/removal-moves.js";
 import { moveStateOf } from "../model/store/disk-parts.js";
+import { labelDue } from "../model/store/label-due.js";
 import { disksOn, isDirty } from "../model/store/runs.js";
 import {
   awaitsOrder,
@@ -21,6 +22,7 @@ import {
 import type { DeviceProgress } from "../requests/wire.js";
 import { EraseWorker } from "./erase-worker.js";
 import { type HostEvents, HostMonitor } from "./host-monitor.js";
+import { LabelWorker } from "./label-worker.js";
 import { MoveWorker } from "./move-worker.js";
 import { OrderWorker } from "./order-worker.js";
 import { PublicationWorker } from "./publication-worker.js";
@@ -36,6 +38,11 @@ function isNewChange({ publication }: Disk, before: Disk | undefined): boolean {
 /** Returns whether the device awaits an order to be closed that it had not before. */
 function isToClose(device: Device, before: Device | undefined): boolean {
   return awaitsOrder(device) && !isHeld(device) && before !== undefined && device.generation !== before.generation;
+}
+
+/** Returns whether bytes of the device are to be erased, or its label is to be written or removed. */
+function isToOverwrite(device: Device): boolean {
+  return isErasable(device) || labelDue(device) !== undefined;
 }
 
 /** Returns whether a change of the disk lets its moves go on. */
@@ -86,9 +93,12 @@ export class Workers {
     this.#publications = this.#queue("publications", maxPublications, (diskId, signal) =>
       this.#publicationWorker.process(diskId as DiskId, signal),
     );
-    this.#erases = this.#queue("erases", maxErasingAgents, (deviceId, signal) =>
-      this.#eraseWorker.process(deviceId as DeviceId, signal),
-    );
+    const labelWorker = new LabelWorker(context);
+    // Labels follow erases, which would overwrite them.
+    this.#erases = this.#queue("erases", maxErasingAgents, async (deviceId, signal) => {
+      const erased = await this.#eraseWorker.process(deviceId as DeviceId, signal);
+      return erased === "done" ? labelWorker.process(deviceId as DeviceId, signal) : erased;
+    });
     this.#unexports = this.#queue("unexports", maxPublications, (key, signal) => unexportWorker.process(key, signal));
     this.#moveWorker = new MoveWorker(context, moved);
     this.#moves = this.#queue("moves", maxMoves, (diskId, signal) =>
@@ -174,7 +184,7 @@ export class Workers {
       if (table !== "devices") continue;
       const [device, before] = [document as Device, previous?.document as Device | undefined];
       if (isToClose(device, before)) this.#orders.enqueue(device.hostId);
-      if (isErasable(device) && !(before && isErasable(before))) this.#erases.enqueue(device.deviceId);
+      if (isToOverwrite(device) && !(before && isToOverwrite(before))) this.#erases.enqueue(device.deviceId);
       if (this.#isLeft(device) && !(before && this.#isLeft(before))) failing.push(device);
     }
     this.#leave(failing, true);
@@ -241,7 +251,8 @@ export class Workers {
 
   #wakeDevicesOf(tables: RegistryTables, hostId: HostId): void {
     if (tables.devices.count("awaitingOrderByHost", hostId) > 0) this.#orders.enqueue(hostId);
-    for (const device of tables.devices.by("erasableByHost", hostId)) this.#erases.enqueue(device.deviceId);
+    for (const index of ["erasableByHost", "labelDueByHost"] as const)
+      for (const device of tables.devices.by(index, hostId)) this.#erases.enqueue(device.deviceId);
     if (tables.devices.count("leavingByHost", hostId) > 0) this.#removals.enqueue(hostId);
   }
 

@@ -1,4 +1,5 @@
 import { bytesText, type HostId, InvalidStateError } from "@diskmesh/domain";
+import { unlabelled } from "../identity/labels.js";
 import { type Device, type Host, isHeld, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
 import { defaultSliceBytes, isSliceSize, MAX_SLICE_BYTES, MIN_SLICE_BYTES, sliceCount } from "../store/slices.js";
 
@@ -19,7 +20,9 @@ export function divided(device: Device, wishedBytes: number | undefined, ofPools
   if (isSettled(device)) return device;
   const choices = [wishedBytes, device.sliceBytes, ofPools?.get(pool), defaultSliceBytes(sizeBytes)];
   const sliceBytes = choices.find((each) => sliceCount({ sizeBytes, sliceBytes: each }) > 0);
-  return sliceBytes === device.sliceBytes ? device : { ...device, sliceBytes };
+  if (sliceBytes === device.sliceBytes) return device;
+  // The label tells the former size.
+  return { ...(device.sliceBytes === undefined ? device : unlabelled(device)), sliceBytes };
 }
 
 /**
@@ -28,7 +31,8 @@ export function divided(device: Device, wishedBytes: number | undefined, ofPools
  */
 export function inSlices(tx: RegistryTransaction, device: Device, knowsSlices: boolean, ofPools?: SliceSizes): Device {
   const divisible = knowsSlices && isHeld(device) ? divided(device, undefined, ofPools) : device;
-  const after = !knowsSlices && device.sliceBytes !== undefined ? { ...device, sliceBytes: undefined } : divisible;
+  const after =
+    !knowsSlices && device.sliceBytes !== undefined ? { ...unlabelled(device), sliceBytes: undefined } : divisible;
   if (after !== device) tx.devices.put(after);
   return after;
 }

@@ -1,4 +1,5 @@
 import type { DeviceId } from "@diskmesh/domain";
+import { withLabel } from "../store/label-due.js";
 import { eraseSessionOf, runToErase, withErased, withEraseSession } from "../store/runs.js";
 import { type Device, type Host, isErasable, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
 import { type ByteRange, orderedBytes } from "../store/slices.js";
@@ -50,7 +51,8 @@ export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessi
   const device = tx.devices.get(deviceId);
   if (device === undefined || eraseSessionOf(device) !== sessionNumber) return false;
   const lastError = isOfOrder(device) ? device.lastError : "";
-  tx.devices.put({ ...withErased(device, sessionNumber), lastError });
+  const isWhole = runToErase(device)?.count === undefined;
+  tx.devices.put({ ...withErased(isWhole ? withLabel(device) : device, sessionNumber), lastError });
   return true;
 }
 

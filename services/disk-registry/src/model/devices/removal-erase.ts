@@ -1,4 +1,5 @@
 import { countText, type DeviceId } from "@diskmesh/domain";
+import { labelDue } from "../store/label-due.js";
 import { isDirty } from "../store/runs.js";
 import { type Device, isHeld, type Pending } from "../store/schema.js";
 import { bytesByUse } from "../store/slices.js";
@@ -36,10 +37,12 @@ const PENDING_TO_TELL_MS = 5_000;
 const FAILED_TRIES_TO_TELL = 3;
 
 /**
- * Returns whether the device must be erased before it leaves: it holds a former user's data, and keep_data is not set.
+ * Returns whether the device must be erased before it leaves: it holds a former user's data or its label, and keep_data is
+ * not set.
  */
 export function mustBeErased(device: Device): boolean {
-  return isHeld(device) && isDirty(device) && !device.keepData;
+  const isToErase = isDirty(device) || labelDue({ ...device, removalRequested: true }) === "remove";
+  return isHeld(device) && isToErase && !device.keepData;
 }
 
 /**

@@ -6,6 +6,7 @@ import type { InPlace, Labelled } from "./device-label.js";
 import { moveStateOf, type Part } from "./disk-parts.js";
 import { freeSpaceRows } from "./free-space.js";
 import { type HostCertificate, joinedHosts, joinTokens } from "./join-token.js";
+import { labelDue } from "./label-due.js";
 import type { OtherFleet } from "./other-fleet.js";
 import { type EventKind, eventKey, type RegistryEvent } from "./registry-event.js";
 import { holdsAnyDisk, isDirty, type Runs, type UnknownSession } from "./runs.js";
@@ -383,6 +384,7 @@ const devices = table<Device>()({
     crowdedByPool: (device) => (isCrowded(device) ? device.pool : undefined),
     failingByPool: (device) => (isFailing(device) ? device.pool : undefined),
     unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
+    labelDueByHost: (device) => (labelDue(device) === undefined ? undefined : device.hostId),
     leavingByHost: (device) => (device.removalRequested && isHeld(device) ? device.hostId : undefined),
     awaitingOrderByHost: (device) => (awaitsOrder(device) ? device.hostId : undefined),
   },

@@ -57,7 +57,7 @@ export function defaultSliceBytes(sizeBytes: number): number {
 }
 
 /** Returns the bytes that are left for a label before the first slice, and in each run for a record beside its part. */
-function headBytes(sliceBytes: number): number {
+export function headBytes(sliceBytes: number): number {
   return sliceBytes < LARGE_SLICE_BYTES ? 64 * KIB : MIB;
 }
 
