@@ -19,6 +19,8 @@ export type BlockContents = number;
 export interface Drive {
   readonly name: string;
   readonly blocks: BlockContents[];
+  /** Label blocks, which are smaller than the others, by their positions in bytes. */
+  readonly labels: Map<number, Buffer>;
   /**
    * Set when two hosts see the drive: "file" when both agents run on one machine, "drive" when two machines reach it.
    */
@@ -42,6 +44,7 @@ export const newDrive = (
 ): Drive => ({
   name,
   blocks: Array.from({ length: blockCount }, () => 0xffff_ffff),
+  labels: new Map(),
   sharedAs,
   isFile,
   seenBlocks: blockCount,

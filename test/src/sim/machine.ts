@@ -8,6 +8,8 @@ import type { SimProcess } from "./timeline.js";
 export const BLOCK_BYTES = 65_536;
 /** First bytes of every block that a disk's user writes. Blocks without it are zeros. */
 const MARK = 0xd15c3e54;
+/** First bytes of each block of a label, which is shorter than the others. */
+const LABEL_MARK = Buffer.from("diskmesh-label");
 
 export function blockOf(writeNumber: number): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES);
@@ -138,6 +140,12 @@ export class Machine {
         drive.seenBlocks = drive.blocks.length;
         return this.#factsOf(path, drive);
       },
+      peek: (path, offsetBytes, lengthBytes) =>
+        this.#later(process, this.world.faults.ioMs, this.world.faults.slowIo, () => {
+          const drive = this.#find(path);
+          const bytes = Buffer.alloc(lengthBytes);
+          return { ...this.#factsOf(path, drive), bytes: bytes.subarray(0, readFrom(drive, bytes, offsetBytes)) };
+        }),
     };
   }
 
@@ -212,12 +220,7 @@ export class Machine {
     const read = async (buffer: Uint8Array, offset: number, length: number, position: number) => {
       check();
       const bytesRead = await this.#later(process, faults.ioMs, faults.slowIo, () => {
-        for (let done = 0; done < length; done += BLOCK_BYTES) {
-          const contents = drive.blocks[(position + done) / BLOCK_BYTES];
-          if (contents === undefined) return done;
-          buffer.set(contents === 0 ? Buffer.alloc(BLOCK_BYTES) : blockOf(contents), offset + done);
-        }
-        return length;
+        return readFrom(drive, buffer.subarray(offset, offset + length), position);
       });
       return { bytesRead, buffer };
     };
@@ -247,7 +250,8 @@ export class Machine {
   async #write({ process, path, drive }: Descriptor, data: Uint8Array, position: number): Promise<void> {
     const { faults, random } = this.world;
     const writes: BlockWrite[] = [];
-    for (let done = 0; done < data.length; done += BLOCK_BYTES) {
+    const isLabel = LABEL_MARK.compare(data, 0, LABEL_MARK.length) === 0;
+    for (let done = 0; done < data.length && !isLabel; done += BLOCK_BYTES) {
       const block = (position + done) / BLOCK_BYTES;
       const contents = writeNumberOf(data, done);
       const note = this.watch.submitted(this.host, path, block, contents);
@@ -255,7 +259,9 @@ export class Machine {
       writes.push({ host: this.host, path, drive, block, contents, note });
     }
     const land = (): void => {
+      if (isLabel) drive.labels.set(position, Buffer.from(data));
       for (const write of writes) {
+        for (const at of drive.labels.keys()) if (Math.floor(at / BLOCK_BYTES) === write.block) drive.labels.delete(at);
         if (write.block >= drive.blocks.length && !drive.isFile) throw new Error("ENOSPC: no space left on device");
         while (drive.blocks.length < write.block) drive.blocks.push(0);
         const before = drive.blocks[write.block] ?? 0;
@@ -291,6 +297,21 @@ export class Machine {
       });
     });
   }
+}
+
+/** Reads whole blocks; returns the bytes that the drive has there. */
+function readFrom(drive: Drive, buffer: Uint8Array, position: number): number {
+  for (let done = 0; done < buffer.length; done += BLOCK_BYTES) {
+    const contents = drive.blocks[(position + done) / BLOCK_BYTES];
+    if (contents === undefined) return done;
+    buffer.set(
+      (contents === 0 ? Buffer.alloc(BLOCK_BYTES) : blockOf(contents)).subarray(0, buffer.length - done),
+      done,
+    );
+    for (const [at, label] of drive.labels)
+      if (at >= position + done && at < position + done + BLOCK_BYTES) buffer.set(label, at - position);
+  }
+  return buffer.length;
 }
 
 function numberOfPlace(path: string): string {
