@@ -61,6 +61,8 @@ export class Machine {
   /** Present drive at each path; undefined for none. */
   readonly drives = new Map<string, Drive | undefined>();
   readonly #descriptors = new Set<Descriptor>();
+  /** Time of the last close, by path. */
+  readonly #closedAtMs = new Map<string, number>();
   readonly #opening = new Set<{ readonly process: SimProcess; readonly path: string }>();
   readonly #inFlight = new Map<SimProcess, Set<() => void>>();
   readonly cache: CacheDisk;
@@ -118,6 +120,11 @@ export class Machine {
     for (const descriptor of this.#descriptors) if (descriptor.path === path) return true;
     for (const opening of this.#opening) if (opening.path === path) return true;
     return false;
+  }
+
+  /** Returns whether the path is open, or was at any time since then. */
+  wasOpenSince(path: string, sinceMs: number): boolean {
+    return this.isOpen(path) || (this.#closedAtMs.get(path) ?? -1) >= sinceMs;
   }
 
   isOpen(path: string): boolean {
@@ -187,6 +194,7 @@ export class Machine {
 
   #close(descriptor: Descriptor): void {
     this.#descriptors.delete(descriptor);
+    this.#closedAtMs.set(descriptor.path, this.world.timeline.nowMs);
     descriptor.drive.openBy.delete(descriptor.process);
   }
 

@@ -51,7 +51,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-tablet-generation",
     mistake: "the agent obeys a leader that has been replaced",
     withinSeeds: 600,
-    foundBy: 84,
+    foundBy: 54,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
         const atLeast = (given: number): number => Math.max(given, memory.tabletGeneration);
@@ -67,7 +67,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
     withinSeeds: 600,
-    foundBy: 4,
+    foundBy: 33,
     replaced: [
       inPlaceOf(
         "disk-agent/model/orders",
@@ -82,7 +82,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "obey-equal-opposite",
     mistake: "the agent obeys an order with the stamp of the last one and of the opposite kind",
     withinSeeds: 450,
-    foundBy: 6,
+    foundBy: 9,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
@@ -115,7 +115,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
     withinSeeds: 1800,
-    foundBy: 385,
+    foundBy: 253,
     replaced: [
       inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
         const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
@@ -142,7 +142,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-before-remembered",
     mistake: "the agent grants sessions before its cache holds them",
     withinSeeds: 600,
-    foundBy: 11,
+    foundBy: 4,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/session-orders",
@@ -200,7 +200,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
     withinSeeds: 6300,
-    foundBy: 5771,
+    foundBy: 3035,
     scenario: "lost caches",
     replaced: [
       inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {
@@ -237,7 +237,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
     withinSeeds: 600,
-    foundBy: 10,
+    foundBy: 25,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/device",
@@ -262,7 +262,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 3600,
-    foundBy: 44,
+    foundBy: 8,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(
@@ -296,7 +296,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-links-of-a-session",
     mistake: "a link that takes over does not wait for the writes of the one before",
     withinSeeds: 600,
-    foundBy: 434,
+    foundBy: 74,
     scenario: "broken links",
     replaced: [
       inPlaceOf(
@@ -306,8 +306,10 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
           class extends DeviceAccess {
             constructor(options: ConstructorParameters<typeof DeviceAccess>[0]) {
               const { devices } = options;
-              const alwaysQuiet: typeof devices.get = (deviceId) =>
-                changed(devices.get(deviceId), { isQuietBelow: () => true });
+              const alwaysQuiet: typeof devices.get = (deviceId) => {
+                const device = devices.get(deviceId);
+                return changed(device, { io: changed(device.io, { isQuietBelow: () => true }) });
+              };
               super({ ...options, devices: changed(devices, { get: alwaysQuiet }) });
             }
           },
@@ -318,7 +320,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "places-not-compared",
     mistake: "the agent takes what its config says for the place of a device, whatever was recorded",
     withinSeeds: 900,
-    foundBy: 76,
+    foundBy: 46,
     scenario: "drives move",
     replaced: compared((recorded, { offsetBytes }) => ({ ...recorded, offsetBytes })),
   },
@@ -334,7 +336,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "numbers-of-places-trusted",
     mistake: "a drive is known by the serial number that QEMU gives whichever drive is at a place",
     withinSeeds: 900,
-    foundBy: 346,
+    foundBy: 316,
     scenario: "drives move",
     replaced: compared((recorded, _, { serialNumber }) => {
       const isKnown = serialNumber !== "" && recorded.serialNumber === serialNumber;
@@ -345,7 +347,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "cut-off-files-written",
     mistake: "I/O goes on in a file that was found to be cut off",
     withinSeeds: 900,
-    foundBy: 286,
+    foundBy: 46,
     scenario: "drives move",
     replaced: [
       ...compared((recorded) => ({ ...recorded, sizeBytes: 0 })),

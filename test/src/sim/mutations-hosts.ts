@@ -8,7 +8,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 2700,
-    foundBy: 68,
+    foundBy: 680,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/disks/session-plan", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -21,7 +21,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 3900,
-    foundBy: 464,
+    foundBy: 140,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -40,7 +40,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "place-on-the-dead",
     mistake: "disks are placed on DEAD hosts",
     withinSeeds: 16200,
-    foundBy: 2_336,
+    foundBy: 9392,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -56,7 +56,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 6900,
-    foundBy: 284,
+    foundBy: 932,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -72,7 +72,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "leave-fenced-exports",
     mistake: "a host that was not told so serves a disk on that was taken from it",
     withinSeeds: 8100,
-    foundBy: 680,
+    foundBy: 1112,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -88,7 +88,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 9300,
-    foundBy: 860,
+    foundBy: 140,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

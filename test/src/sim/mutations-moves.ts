@@ -63,7 +63,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "complete-before-copied",
     mistake: "the registry has the target count while its agent still copies",
     withinSeeds: 1200,
-    foundBy: 70,
+    foundBy: 280,
     scenario: "disks move",
     replaced: [
       answeredAs({
@@ -125,7 +125,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "believe-stale-copy",
     mistake: "the registry believes a whole copy of an earlier session, after which the disk was written",
     withinSeeds: 3000,
-    foundBy: 670,
+    foundBy: 550,
     scenario: "disks move",
     replaced: [
       inPlaceOf(
@@ -141,7 +141,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "believe-stale-equal",
     mistake: "the registry believes an EQUAL of an earlier session or revision",
     withinSeeds: 8400,
-    foundBy: 7870,
+    foundBy: 580,
     scenario: "disks move",
     replaced: [
       inPlaceOf(
@@ -157,7 +157,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "equal-does-not-bind",
     mistake: "after EQUAL, a holder acknowledges what only the source has",
     withinSeeds: 1200,
-    foundBy: 112,
+    foundBy: 1162,
     scenario: "targets fail",
     replaced: [
       inPlaceOf(
@@ -173,7 +173,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "acknowledge-before-target",
     mistake: "a holder acknowledges a write that is still on its way to the target",
     withinSeeds: 1200,
-    foundBy: 280,
+    foundBy: 10,
     scenario: "disks move",
     replaced: [
       inPlaceOf("disk-agent/model/mirror", "nextStep", ({ nextStep }) => (state, request) => {
@@ -185,8 +185,8 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
   {
     name: "equal-without-a-write",
     mistake: "a mirror goes on after a write that its target has failed",
-    withinSeeds: 1200,
-    foundBy: 592,
+    withinSeeds: 3000,
+    foundBy: 2692,
     scenario: "targets fail",
     replaced: [
       inPlaceOf(
@@ -202,7 +202,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "copy-over-a-write",
     mistake: "the copy of a range does not exclude writes to it",
     withinSeeds: 1800,
-    foundBy: 280,
+    foundBy: 10,
     scenario: "disks move",
     replaced: [
       inPlaceOf(

@@ -66,7 +66,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "count-stale-confirmation",
     mistake: "the registry counts the confirmation of an order that was overtaken",
     withinSeeds: 600,
-    foundBy: 11,
+    foundBy: 1,
     replaced: [
       inPlaceOf(
         "disk-registry/model/devices/orders",
@@ -114,7 +114,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
     withinSeeds: 600,
-    foundBy: 21,
+    foundBy: 64,
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {
@@ -135,7 +135,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 600,
-    foundBy: 47,
+    foundBy: 6,
     replaced: [
       inPlaceOf(
         "disk-registry/model/hosts/remove-action",
@@ -150,7 +150,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
     withinSeeds: 1800,
-    foundBy: 6,
+    foundBy: 18,
     replaced: [
       inPlaceOf(
         "disk-registry/model/disks/publications",
@@ -177,7 +177,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 1200,
-    foundBy: 16,
+    foundBy: 26,
     replaced: [
       inPlaceOf(
         "disk-registry/model/devices/attach-states",
@@ -192,7 +192,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 3600,
-    foundBy: 3245,
+    foundBy: 1949,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf(

@@ -7,7 +7,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-incarnation",
     mistake: "the agent obeys orders of a registry that was restored elsewhere since",
     withinSeeds: 1500,
-    foundBy: 59,
+    foundBy: 95,
     scenario: "two registries",
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
@@ -53,7 +53,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "believe-any-number",
     mistake: "one agent's lie makes the registry go on above what nobody gave",
     withinSeeds: 7200,
-    foundBy: 353,
+    foundBy: 317,
     scenario: "lies",
     replaced: [
       inPlaceOf(
@@ -76,7 +76,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 750,
-    foundBy: 128,
+    foundBy: 56,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/devices/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
@@ -92,7 +92,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 1200,
-    foundBy: 452,
+    foundBy: 56,
     scenario: "copied back",
     replaced: [
       inPlaceOf(
@@ -115,7 +115,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-asked",
     mistake: "a new leader gives orders before it has heard what the agent remembers",
     withinSeeds: 150,
-    foundBy: 9,
+    foundBy: 1,
     replaced: [
       inPlaceOf(
         "disk-registry/agents/agent-clients",

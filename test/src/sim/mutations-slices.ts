@@ -52,7 +52,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   {
     ...ON_SLICES,
     withinSeeds: 2_700,
-    foundBy: 2_044,
+    foundBy: 214,
     name: "shorten-range",
     mistake: "a late order shortens the range of a session that has grown",
     replaced: [
@@ -69,7 +69,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 192,
+    foundBy: 402,
     scenario: "parts are split",
     name: "free-run-of-other-part",
     mistake: "a run is freed when the first of the parts has moved into which its part was split",

@@ -1,6 +1,5 @@
 import {
   bytesOf,
-  countingDevices,
   type Device,
   type Disk,
   holds,
@@ -19,6 +18,16 @@ interface Note {
   readonly at: number;
   /** Session in which the write was submitted. */
   readonly session: number;
+}
+
+/** Blocks of a disk, and where they lie on the device that counts. */
+interface CountingPart {
+  readonly device: Device;
+  /** First block of the part. */
+  readonly start: number;
+  readonly count: number;
+  /** Index of the part's first block on the device. */
+  readonly onDevice: number;
 }
 
 /**
@@ -71,6 +80,11 @@ export class ByteWatch implements MachineWatch {
   requireKept(disk: Disk): void {
     if (this.#mayBeGone) return;
     const life = this.world.lives.ofDisk(disk);
+    for (const part of this.#countingParts(disk)) this.#requireKeptOn(part, life);
+  }
+
+  /** Returns the parts of the disk that count, up to one whose device is not known. */
+  *#countingParts(disk: Disk): Generator<CountingPart> {
     let start = 0;
     for (const { copies, sizeBytes } of disk.parts) {
       const { deviceId, first = 0, skipBytes = 0 } = copies.find(({ state }) => state === "COUNTS") ?? copies[0] ?? {};
@@ -80,17 +94,13 @@ export class ByteWatch implements MachineWatch {
       const run = runAt(device, disk.diskId, first);
       if (run !== undefined) {
         const onDevice = (partOffsetBytes(device, run) + skipBytes) / BLOCK_BYTES;
-        this.#requireKeptOn(device, life, { start, count, onDevice });
+        yield { device, start, count, onDevice };
       }
       start += count;
     }
   }
 
-  #requireKeptOn(
-    { hostId, deviceId }: Device,
-    life: Life,
-    { start, count, onDevice }: { readonly start: number; readonly count: number; readonly onDevice: number },
-  ): void {
+  #requireKeptOn({ device: { hostId, deviceId }, start, count, onDevice }: CountingPart, life: Life): void {
     const drive = this.#driveAt(hostId, deviceId);
     const place = this.world.agentOf(hostId)?.devices.find((each) => each.deviceId === deviceId);
     if (place === undefined || drive === undefined || drive.sharedAs !== undefined) return;
@@ -195,7 +205,7 @@ export class ByteWatch implements MachineWatch {
     if (session < newest)
       this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
     const write = this.#writes.get(contents);
-    if (write !== undefined) this.#land(write, deviceId);
+    if (write !== undefined) this.#land(write, note as Note);
     // False when the registry was rewound to before the erase was ordered or the disk was created.
     const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);
     // An erase that a former registry ordered belongs to that registry's history, and is not checked.
@@ -219,11 +229,17 @@ export class ByteWatch implements MachineWatch {
       this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which is free and clean`);
   }
 
-  #land(write: UserWrite, deviceId: string): void {
+  #land(write: UserWrite, { deviceId, at }: Note): void {
     write.landed = true;
     // The target of a move gets what the source had a while ago, and a former source what was acknowledged elsewhere.
     const disk = this.world.store.disk(write.diskId);
-    if (disk === undefined || !countingDevices(disk).some((counting) => counting === deviceId)) return;
+    if (disk === undefined) return;
+    const isThere = ({ device, start, count, onDevice }: CountingPart): boolean =>
+      device.deviceId === deviceId &&
+      write.block >= start &&
+      write.block < start + count &&
+      at === onDevice + write.block - start;
+    if (![...this.#countingParts(disk)].some(isThere)) return;
     const later = this.#acknowledged.get(`${write.life.name} ${write.block}`) ?? 0;
     if (write.number < later)
       this.world.violation(

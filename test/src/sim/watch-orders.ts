@@ -20,6 +20,8 @@ import type { NetworkWatch } from "./network.js";
 import type { AgentRun, Confirmed, RunOfDevice, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
 
+type ReceivedOrder = Order & { readonly receivedAtMs: number };
+
 /** Fields of all requests to agents. */
 interface OrderRequest {
   readonly bootId?: string;
@@ -57,10 +59,7 @@ export class OrderWatch implements NetworkWatch {
     return structuredClone({ confirmedAttach, confirmedDetach, granted, erased });
   }
 
-  /**
-   * Returns to the confirmations of `then`, because the registry continues from an earlier state and may give later
-   * numbers again.
-   */
+  /** Returns to earlier confirmations, because the registry continues from then, and may give later numbers again. */
   rewind(then: Confirmed): void {
     for (const name of ["confirmedAttach", "confirmedDetach", "granted", "erased"] as const) {
       this[name].clear();
@@ -147,7 +146,9 @@ export class OrderWatch implements NetworkWatch {
         const kind = method === "AttachDevices" ? "attach" : "detach";
         const { outcomes } = response as AttachDevicesResponse;
         for (const { deviceId, outcome, stamp } of outcomes) {
-          if (stamp !== undefined) this.#answeredOrder(server.place, deviceId, stamp, { ...stamp, kind }, outcome);
+          if (stamp === undefined) continue;
+          const order = { ...stamp, kind, receivedAtMs: this.#receivedAtMs.get(request as object) ?? 0 } as const;
+          this.#answeredOrder(server.place, deviceId, stamp, order, outcome);
         }
         return;
       }
@@ -293,11 +294,10 @@ export class OrderWatch implements NetworkWatch {
     }
   }
 
-  #answeredOrder(host: string, deviceId: string, stamp: Stamp, order: Order, outcome: OrderOutcome): void {
+  #answeredOrder(host: string, deviceId: string, stamp: Stamp, order: ReceivedOrder, outcome: OrderOutcome): void {
     const bound = this.#boundOf(host);
     const obeyed = this.world.agentOf(host)?.context?.ledger.memory.incarnation;
-    // Ignores the answer when the agent has changed to another incarnation since the order, because the answer no
-    // longer binds it.
+    // An answer does not bind an agent that obeys another incarnation since.
     if (OBEYED.has(outcome) && stamp.incarnation === obeyed) {
       const before = bound.orders.get(deviceId);
       if (before === undefined || compare(order, before) > 0) bound.orders.set(deviceId, order);
@@ -309,7 +309,8 @@ export class OrderWatch implements NetworkWatch {
       const now = node?.context?.ledger.memory.devices.get(deviceId as never)?.order;
       const path = node?.devices.find((device) => device.deviceId === deviceId)?.path;
       const overtaken = now !== undefined && compare(now, order) > 0;
-      if (!overtaken && (path === undefined || !node?.machine.isOpen(path)))
+      // A repetition of the order may have found another file while the answer waited, and opens that one now.
+      if (!overtaken && (path === undefined || !node?.machine.wasOpenSince(path, order.receivedAtMs)))
         this.world.violation(`the agent of ${host} confirmed ${text(order)} of ${deviceId} without holding it`);
     }
     if (order.kind === "detach" && LET_GO.has(outcome)) {
@@ -326,8 +327,7 @@ export class OrderWatch implements NetworkWatch {
     const receivedAtMs = this.#receivedAtMs.get(request) ?? 0;
     for (const { deviceId, attached } of devices) {
       const device = this.world.store.device(deviceId);
-      // Ignores devices that the agent confirmed after the registration arrived, because the commit of a registration
-      // may take long.
+      // The commit of a registration may take long, so the agent may have confirmed the device since.
       if ((this.#attachedAtMs.get(`${deviceId} ${device?.generation}`) ?? 0) > receivedAtMs) continue;
       if (!attached && device?.hostId === hostId && device.attachState === "ATTACHED" && this.#leads(server))
         this.world.violation(`${deviceId} is ATTACHED, and its agent has registered without holding it`);
