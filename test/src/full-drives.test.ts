@@ -136,7 +136,8 @@ describe("a drive full of disks", () => {
       const bytes = readFileSync(join(mesh.folder, "drives", hostId));
       for (let at = 0; at < bytes.length; at += BLOCK_BYTES) {
         const block = bytes.subarray(at, at + BLOCK_BYTES);
-        if (block.equals(Buffer.alloc(BLOCK_BYTES))) continue;
+        const isLabel = at < HEAD_BYTES && lineOf(block).startsWith("diskmesh-label");
+        if (isLabel || block.equals(Buffer.alloc(BLOCK_BYTES))) continue;
         const line = lineOf(block);
         const [diskId = "", , number] = line.split(" ");
         const place = `${hostId} at ${at}`;
