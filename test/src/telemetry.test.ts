@@ -208,6 +208,7 @@ describe("the telemetry of a mesh", () => {
     await mesh.process("host-1").kill();
     await until("disk-registry", 'diskmesh_troubles{kind="DISK",code="HOST_IN_TROUBLE"} 1');
     await alerts.fires(FAULT_ALERTS["the host of a published disk is gone"]);
+    await mesh.process("host-1").start();
   });
 
   it("the runbook's commands run as written", async () => {
