@@ -8,7 +8,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 2700,
-    foundBy: 680,
+    foundBy: 752,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/disks/session-plan", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -72,7 +72,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "leave-fenced-exports",
     mistake: "a host that was not told so serves a disk on that was taken from it",
     withinSeeds: 8100,
-    foundBy: 1112,
+    foundBy: 2840,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

@@ -173,7 +173,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "acknowledge-before-target",
     mistake: "a holder acknowledges a write that is still on its way to the target",
     withinSeeds: 1200,
-    foundBy: 10,
+    foundBy: 40,
     scenario: "disks move",
     replaced: [
       inPlaceOf("disk-agent/model/mirror", "nextStep", ({ nextStep }) => (state, request) => {

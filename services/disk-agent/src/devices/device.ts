@@ -1,6 +1,7 @@
 import { type DeviceId, DeviceIoError, type FileMarks, messageOf } from "@diskmesh/domain";
 import { Slots } from "@diskmesh/service";
 import { Legs } from "../kernel/legs.js";
+import { LABEL_BYTES } from "../model/label.js";
 import { endOf, type Run, WHOLE_DEVICE } from "../model/runs.js";
 import { sessionAt } from "../model/sessions.js";
 import { type Access, notAttached, requireAccess, whyNotKept } from "./access.js";
@@ -41,6 +42,8 @@ export class Device implements FileUser {
   readonly file: DeviceFile;
   readonly driverWarnings = new DriverWarnings();
   readonly sums = new OperationSums();
+  /** Number of operations of sessions that began in the label's bytes and have ended. */
+  labelOperations = 0;
   readonly #options: DeviceOptions;
   readonly #slots: Slots;
   /** The agent's own I/O. */
@@ -377,6 +380,7 @@ export class Device implements FileUser {
         else this.#ioError = message;
         throw new DeviceIoError(message, { about: { device_id: this.id }, cause: error });
       } finally {
+        if (io.startBytes < LABEL_BYTES) this.labelOperations++;
         ended();
       }
     } finally {

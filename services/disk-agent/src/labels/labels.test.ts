@@ -103,6 +103,16 @@ describe("the labels of an agent's devices", () => {
     expect(await found()).to.equal("d");
   });
 
+  it("are read again once all bytes were erased, and are not told while an erase has them", async () => {
+    await write(5, aLabel("b"));
+    expect(await fixture.openSession("a", 6)).to.equal("done");
+    const { outcome } = await fixture.eraser.erase(runOf("a"), 7, stamp);
+    expect(outcome.outcome).to.equal("done");
+    expect(await found(), "before the registry has closed the erase").to.equal(undefined);
+    await fixture.sessions.close([runOf("a")], 7, stamp);
+    expect(await found()).to.equal("none");
+  });
+
   it("are not told of a device whose first bytes a disk has", async () => {
     await write(5, aLabel("b"));
     expect(await fixture.openSession("a", 6)).to.equal("done");

@@ -17,10 +17,11 @@ import { type DeviceRun, overlaps } from "../model/runs.js";
 
 const ZEROS = Buffer.alloc(LABEL_BYTES);
 
-/** File whose label was read. A file that is opened again may have another label. */
+/** File whose label was read, and when. It may have another label once it is opened again, or a session has written there. */
 interface Place {
   readonly identity: string | undefined;
   readonly handle: OpenHandle | undefined;
+  readonly labelOperations: number;
 }
 
 interface Known extends Place {
@@ -57,8 +58,8 @@ export class Labels {
   /** Returns the label of the file that the device's path names now; undefined when it could not be read. */
   of(device: Device): FoundLabel | undefined {
     const known = this.#known.get(device);
-    // A disk that has all bytes of the device has these, too: they are its user's.
-    return isAt(known, device) && !this.#isDisks(device) ? known?.found : undefined;
+    // A disk that has all bytes of the device has these, too: they are its user's until they are erased.
+    return isAt(known, device) && !this.#areUsers(device) ? known?.found : undefined;
   }
 
   /** Reads the labels that are not known, and returns after the answer timeout at the latest. */
@@ -107,8 +108,11 @@ export class Labels {
     return sessions.some((session) => session.diskId !== "" && overlaps(session, run));
   }
 
-  #isDisks({ id: deviceId }: Device): boolean {
-    return this.isDisks({ deviceId, offsetBytes: 0, sizeBytes: LABEL_BYTES });
+  /** Returns whether the label's bytes may have data of a disk's user: of a disk there, or of one that is being erased. */
+  #areUsers({ id: deviceId }: Device): boolean {
+    const { sessions = [] } = this.#options.ledger.memory.devices.get(deviceId) ?? {};
+    const run = { offsetBytes: 0, sizeBytes: LABEL_BYTES };
+    return sessions.some((session) => session.purpose !== "label" && overlaps(session, run));
   }
 
   #read(device: Device): Promise<void> {
@@ -153,11 +157,12 @@ export class Labels {
   }
 }
 
-function placeOf({ file }: Device): Place {
-  return { identity: file.seen?.identity, handle: file.handle };
+function placeOf({ file, labelOperations }: Device): Place {
+  return { identity: file.seen?.identity, handle: file.handle, labelOperations };
 }
 
 function isAt(known: Known | undefined, device: Device): boolean {
-  const { identity, handle } = placeOf(device);
-  return known !== undefined && known.identity === identity && known.handle === handle;
+  const { identity, handle, labelOperations } = placeOf(device);
+  const isSameFile = known?.identity === identity && known?.handle === handle;
+  return isSameFile && known?.labelOperations === labelOperations;
 }
