@@ -169,8 +169,7 @@ describe("the telemetry of a mesh", () => {
       const ofMissing = (await scrape("disk-agent")).split(`diskmesh_driver_restarts_total{driver="${missing}"} `)[1];
       expect(Number.parseInt(ofMissing ?? "", 10)).to.be.at.least(1);
     }, PATIENCE);
-    writeFileSync(missing, `export { default } from ${JSON.stringify(LEGACY_DRIVER)};`);
-    await until("disk-agent", 'diskmesh_driver_up{driver="legacy"} 1');
+    await putDriver();
     await until("director", 'diskmesh_provide_phase_duration_seconds_count{phase="total"} 1');
   });
 
@@ -192,9 +191,15 @@ describe("the telemetry of a mesh", () => {
   const until = (name: string, sample: string) =>
     eventually(async () => expect(await scrape(name)).to.include(`${sample}\n`), PATIENCE);
 
+  async function putDriver(): Promise<void> {
+    writeFileSync(missing, `export { default } from ${JSON.stringify(LEGACY_DRIVER)};`);
+    await until("disk-agent", 'diskmesh_driver_up{driver="legacy"} 1');
+  }
+
   it("faults fire their expected alerts, and no other", async function () {
     leaveToVerify(this);
     skipWithout(this, "promtool");
+    await putDriver();
     const alerts = new AlertWatch(Object.entries(ports).map(([name, port]) => ({ job: `diskmesh-${name}`, port })));
     await until("director", "diskmesh_ready 1");
     await alerts.fires([]);

@@ -1,8 +1,10 @@
 import {
   closeSync,
+  constants,
   mkdirSync,
   openSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   readSync,
   truncateSync,
@@ -45,10 +47,10 @@ export function isZero({ path, offsetBytes, sizeBytes }: FileRange): boolean {
 }
 
 /**
- * Returns the files that a process holds open, once for each descriptor. A deleted file ends with " (deleted)". Empty
- * when the process has ended.
+ * Returns the files that a process holds open, once for each descriptor; with `forWriting` only those that it can write.
+ * A deleted file ends with " (deleted)". Empty when the process has ended.
  */
-export function openFiles(pid: number): string[] {
+export function openFiles(pid: number, forWriting = false): string[] {
   const folder = `/proc/${pid}/fd`;
   const paths: string[] = [];
   let descriptors: string[];
@@ -59,10 +61,16 @@ export function openFiles(pid: number): string[] {
   }
   for (const descriptor of descriptors) {
     try {
-      paths.push(readlinkSync(join(folder, descriptor)));
+      const path = readlinkSync(join(folder, descriptor));
+      if (!forWriting || canWrite(pid, descriptor)) paths.push(path);
     } catch {
       // The descriptor was closed since the folder was listed.
     }
   }
   return paths;
+}
+
+function canWrite(pid: number, descriptor: string): boolean {
+  const [, flags = "0"] = /^flags:\s*([0-7]+)/m.exec(readFileSync(`/proc/${pid}/fdinfo/${descriptor}`, "utf8")) ?? [];
+  return (Number.parseInt(flags, 8) & (constants.O_WRONLY | constants.O_RDWR)) !== 0;
 }
