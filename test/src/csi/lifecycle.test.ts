@@ -200,7 +200,8 @@ describe("a volume's life in Kubernetes's order", () => {
     process.kill(Number(readFileSync(`${image}.pid`, "utf8")), "SIGKILL");
     await eventually(async () => {
       const [first] = (await health()) ?? [];
-      expect(first).to.include({ status: "INACCESSIBLE", reason: "UnusableOnHost" });
+      const unusable = { status: "INACCESSIBLE", reason: "UnusableOnHost" };
+      expect(first, JSON.stringify(first)).to.include(unusable);
       expect(first?.message).to.include(loop);
     });
     await order.unpublish();
