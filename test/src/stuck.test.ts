@@ -96,11 +96,15 @@ describe("stuck things on a mesh", () => {
       const alerts = expected === undefined ? undefined : mesh.alerts();
       await alerts?.fires([], () => mesh.forgetOrphans());
       const stuck = await make(mesh);
-      const { command } = await isTold(stuck);
-      await alerts?.fires(expected ?? [], stuck.meanwhile);
-      await stuck.first?.();
-      if (command !== "") await mesh.done(command);
-      await stuck.follow?.();
+      try {
+        const { command } = await isTold(stuck);
+        await alerts?.fires(expected ?? [], stuck.meanwhile);
+        await stuck.first?.();
+        if (command !== "") await mesh.done(command);
+      } finally {
+        // Also after a failure, so that hosts that this situation has stopped run for the others.
+        await stuck.follow?.();
+      }
       await isWell(stuck);
       await stuck.after?.();
     });
