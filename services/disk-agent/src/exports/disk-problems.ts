@@ -7,6 +7,7 @@ export interface DiskProblem {
   readonly diskId: DiskId;
   readonly sessionNumber: number;
   readonly message: string;
+  /** Whole number, as the wire carries it. */
   readonly ageMs: number;
 }
 
@@ -14,6 +15,7 @@ export interface DiskProblem {
 export class DiskProblems {
   /** Reasons why disks that are to be served are not. */
   readonly #faults = new Map<DiskId, string>();
+  /** Moments of a monotonic clock, which has parts of a millisecond. */
   #sinceMs: ReadonlyMap<DiskId, number> = new Map();
 
   noteFault(diskId: DiskId, error: unknown): void {
@@ -31,14 +33,16 @@ export class DiskProblems {
     nowMs: number,
   ): readonly DiskProblem[] {
     for (const diskId of this.#faults.keys()) if (exports.get(diskId)?.spec === undefined) this.#faults.delete(diskId);
+    const since = new Map<DiskId, number>();
     const found = [...exports].flatMap(([diskId, { spec }]): DiskProblem[] => {
       const served = find(diskId);
       const message = served === undefined ? this.#faults.get(diskId) : served.problem;
       if (spec === undefined || message === undefined) return [];
-      const ageMs = nowMs - (this.#sinceMs.get(diskId) ?? nowMs);
-      return [{ diskId, sessionNumber: spec.sessionNumber, message, ageMs }];
+      const sinceMs = this.#sinceMs.get(diskId) ?? nowMs;
+      since.set(diskId, sinceMs);
+      return [{ diskId, sessionNumber: spec.sessionNumber, message, ageMs: Math.floor(nowMs - sinceMs) }];
     });
-    this.#sinceMs = new Map(found.map(({ diskId, ageMs }) => [diskId, nowMs - ageMs]));
+    this.#sinceMs = since;
     return found;
   }
 }
