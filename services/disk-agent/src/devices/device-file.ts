@@ -3,7 +3,7 @@ import type { Changes, Clock } from "@diskmesh/service";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
 import { FileSyncs } from "./file-syncs.js";
 import { type ByteRange, HeldBytes } from "./held-bytes.js";
-import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
+import { type FileFacts, type FileOpener, isGone, type OpenedFile, type OpenHandle } from "./open-file.js";
 
 /** A device as seen by its file. */
 export interface FileUser {
@@ -93,7 +93,7 @@ export class DeviceFile {
     return isSame ? this.#seen : this.#opened;
   }
 
-  /** Facts of the file that the path named at the last check; undefined when no check has succeeded. */
+  /** Facts of the file that the path named at the last check that could tell; undefined for none. */
   get seen(): FileFacts | undefined {
     return this.#seen;
   }
@@ -179,19 +179,20 @@ export class DeviceFile {
     try {
       this.#note(await this.#options.opener.look(this.path), undefined);
     } catch (error) {
-      this.#note(undefined, messageOf(error));
+      this.#note(isGone(error) ? undefined : this.#seen, messageOf(error));
     }
   }
 
   #note(seen: FileFacts | undefined, problem: string | undefined): void {
     const before = { seen: this.#seen, changed: this.#changed };
-    this.#seen = seen ?? this.#seen;
+    this.#seen = seen;
     this.#lookError = problem;
     this.#changed = this.#opened && (problem ?? this.#difference(this.#opened));
     if (!this.#opened && this.#phase === "closed")
       for (const device of this.devices) {
-        if (seen && !device.wanted) device.verify(seen);
-        else if (problem !== undefined && !device.wanted) device.noteUnusable(problem);
+        if (device.wanted) continue;
+        if (problem !== undefined) device.noteUnusable(problem);
+        else if (seen) device.verify(seen);
       }
     if (sameFacts(before.seen, this.#seen) && before.changed === this.#changed) return;
     if (this.#changed !== undefined)

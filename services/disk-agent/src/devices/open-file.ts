@@ -210,6 +210,14 @@ function openErrorText(error: unknown): string {
   }
 }
 
+/** Linux error codes of a path that names no file, and of a block device whose drive was taken out. */
+const GONE: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR", "ENODEV", "ENXIO", "ENOMEDIUM"]);
+
+/** Returns whether an error of a look says that nothing is at the path. */
+export function isGone(error: unknown): boolean {
+  return error instanceof DeviceIoError && GONE.has((error.cause as NodeJS.ErrnoException | undefined)?.code);
+}
+
 function cannotUse(path: string, reason: string, cause?: unknown): DeviceIoError {
   return new DeviceIoError(`device file ${JSON.stringify(path)} cannot be used: ${reason}`, { cause });
 }

@@ -144,8 +144,9 @@ describe("rescans", () => {
     await rescan.run();
     expect(health()).to.equal("ONLINE");
     rmSync(path);
-    await rescan.run();
+    expect((await rescan.run()).changedDeviceIds).to.deep.equal(["listed"]);
     expect(health()).to.match(/there is no such file/);
+    expect(fixture.device("listed").reported).to.deep.equal({ sizeBytes: SIZE, serialNumber: "", fileIdentity: "" });
     expect(fixture.files.openCount).to.equal(1);
     expect(fixture.device("listed").attached).to.equal(true);
     expect(changes).to.equal(0);

@@ -130,7 +130,9 @@ export class Labels {
     const lengthBytes = Math.min(LABEL_BYTES, device.reported.sizeBytes);
     try {
       const bytes =
-        device.attached && !device.replaced ? await device.readInNoSession(0, lengthBytes, true) : undefined;
+        device.attached && device.changed === undefined
+          ? await device.readInNoSession(0, lengthBytes, true)
+          : undefined;
       const peeked = bytes ? undefined : await opener.peek(config.path, config.offsetBytes, lengthBytes);
       if (peeked !== undefined && peeked.identity !== place.identity) return;
       const found = decodeLabel(bytes ?? peeked?.bytes ?? ZEROS);
