@@ -228,6 +228,17 @@ describe("labels", () => {
     });
   });
 
+  for (const health of ["ERROR", "ONLINE"] as const)
+    it(`nothing identifies what is in its place, and the agent holds it with health ${health} -> ${health === "ERROR" ? "gone" : "there"}`, () => {
+      const fleet = fleetOf({ ...HELD, ...SERIAL });
+      register(fleet, registration([reported("d1", { serialNumber: "", health })], { slices: true }));
+      const { nothingThere, attachState } = fleet.device("d1");
+      expect({ nothingThere, attachState }).to.deep.equal({
+        nothingThere: health === "ERROR" || undefined,
+        attachState: "ATTACHED",
+      });
+    });
+
   it("a drive whose device is gone from its place is added only when nothing is on that device", () => {
     const gone: DeviceFields = { ...HELD, hostId: hostId("h2"), missing: true };
     const fleet = new TestFleet({

@@ -1,7 +1,7 @@
 import type { DeviceId } from "@diskmesh/domain";
 import type { DeviceIdentity } from "../store/device-identity.js";
 import type { FoundLabel, LabelState } from "../store/device-label.js";
-import type { Device, RegistryTables } from "../store/schema.js";
+import type { Device, Health, RegistryTables } from "../store/schema.js";
 import type { Label } from "./decisions.js";
 
 /** Label of a device as its agent reports it. */
@@ -74,13 +74,18 @@ function isElsewhere(tables: RegistryTables, device: Device, labelId: string, { 
 }
 
 /** Report of what is in the place of a device. */
-type Findings = ReportedLabel & Pick<DeviceIdentity, "serialNumber" | "fileIdentity"> & { readonly attached: boolean };
+interface Findings extends ReportedLabel, Pick<DeviceIdentity, "serialNumber" | "fileIdentity"> {
+  readonly attached: boolean;
+  readonly health: Health;
+}
 
 /** Returns the device with what its agent found in its place: a label, or nothing at all. */
 export function withFindings(device: Device, found: Findings, fleetId: string): Device {
   const { labelState } = found;
   const foundLabel = othersLabel(device, found, fleetId);
-  const nothingThere = !found.attached && !found.fileIdentity && found.serialNumber === "";
+  // An agent may still hold the file of a drive that was taken out.
+  const isHeld = found.attached && found.health !== "ERROR";
+  const nothingThere = !isHeld && !found.fileIdentity && found.serialNumber === "";
   const isSameLabel = JSON.stringify(foundLabel) === JSON.stringify(device.foundLabel);
   if (isSameLabel && device.labelState === labelState && (device.nothingThere ?? false) === nothingThere) return device;
   const { labelState: _, foundLabel: __, nothingThere: ___, ...rest } = device;
