@@ -15,9 +15,11 @@ export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: 
   const device = tables.devices.get(deviceId);
   if (device === undefined) return [];
   const add = addCommand(tables.hosts.get(device.hostId), device);
+  const label = labelCause(tables, device);
   const found = [
-    labelCause(tables, device),
-    notAdded(tables, device, known),
+    label,
+    // The registry does not take in a drive as new that may be another device.
+    label !== undefined && device.foundLabel !== undefined ? undefined : notAdded(tables, device, known),
     order(tables, device, known),
     health(device, add),
     erase(device, known),

@@ -36,6 +36,12 @@ const rows: readonly Row[] = [
     command: "diskmesh adopt-device h2 p1",
   },
   {
+    title: "its drive is in the place of a device with disks",
+    ...{ d1: { ...holding, missing: true }, p1: { ...ofD1, diskId: diskId("y") } },
+    of: "d1",
+    reason: "FOUND_ELSEWHERE",
+  },
+  {
     title: "a copy of its drive is in another place",
     ...{ d1: holding, p1: ofD1 },
     of: "d1",
@@ -99,8 +105,10 @@ describe("the causes of a device with a label", () => {
       const place = p1 && aDevice("p1", { hostId: hostId("h2"), attachState: "UNKNOWN", detachConfirmed: true, ...p1 });
       const devices = [aDevice("d1", d1), ...(place === undefined ? [] : [place])];
       const fleet = new TestFleet({ hosts: [aHost("h1"), aHost("h2")], devices });
-      const [cause] = causesOf(fleet.tables, { kind: "DEVICE", name: deviceId(of) }, known());
+      const causes = causesOf(fleet.tables, { kind: "DEVICE", name: deviceId(of) }, known());
+      const [cause] = causes;
       expect(cause?.reason).to.equal(reason);
+      if (reason !== "NOT_ADDED") expect(causes.map((each) => each.reason)).to.not.include("NOT_ADDED");
       expect((cause?.cures ?? []).flatMap(([, each]) => each || [])).to.deep.equal(
         command === undefined ? [] : [command],
       );

@@ -36,12 +36,11 @@ export function labelCause(tables: RegistryTables, device: Device): Found {
 function inAnotherPlace(tables: RegistryTables, device: Device, place: Device): Found {
   const where = `a drive in the place of device ${place.deviceId} on host ${place.hostId} carries the label of device ${device.deviceId} of host ${device.hostId}`;
   const becauseOf = [device, place].map(subjectOf);
-  const disks = holdsAnyDisk(device) ? ` with ${disksText(device)}` : "";
   if (whyNotGone(tables, device) === undefined)
     return {
       reason: "FOUND_ELSEWHERE",
       message: `${where}, which is not in its own place`,
-      cures: [[`have device ${device.deviceId}${disks} go on there, or put the drive back`, adoptAt(place)]],
+      cures: [holdsAnyDisk(place) ? putBack(place) : goOn(device, place)],
       becauseOf,
     };
   return {
@@ -50,6 +49,17 @@ function inAnotherPlace(tables: RegistryTables, device: Device, place: Device): 
     cures: [["take the copy out, or have it erased", eraseAt(place)]],
     becauseOf,
   };
+}
+
+function goOn(device: Device, place: Device): Cure {
+  const disks = holdsAnyDisk(device) ? ` with ${disksText(device)}` : "";
+  return [`have device ${device.deviceId}${disks} go on there, or put the drive back`, adoptAt(place)];
+}
+
+/** AdoptDevice gives no place with disks to another drive. */
+function putBack(place: Device): Cure {
+  const what = "put each drive back in its place, or correct the paths in the agent's config";
+  return [`${what}: device ${place.deviceId} has ${disksText(place)}`, ""];
 }
 
 /** Explains other hardware in the place of a device. `add` is the command that accepts it as new. */
