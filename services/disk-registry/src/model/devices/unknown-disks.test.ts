@@ -82,6 +82,20 @@ describe("the session of a device that its agent remembers", () => {
     });
 });
 
+it("sessions of disks on the device whose drive is there, and of no others, are known", () => {
+  const labelId = "a".repeat(32);
+  const owner = aDevice("d1", { hostId: hostId("h2"), diskId: X, label: { labelId } });
+  const place = aDevice("d2", { foundLabel: { labelId, deviceId: deviceId("d1") } });
+  const fleet = new TestFleet({ devices: [owner, place], disks: [aDisk("x", ["d1"])], session: 60 });
+  const { sizeBytes } = place;
+  const found = (id: string) => {
+    const range = { offsetBytes: 0, sizeBytes, sessionNumber: 61, diskId: diskId(id) };
+    return findUnknownSession(fleet.tables, place, { sessionNumber: 61, sessionDiskId: diskId(id), ranges: [range] });
+  };
+  expect(found("x")).to.equal(undefined);
+  expect(found("y")).to.deep.equal({ sessionNumber: 61, diskId: "y" });
+});
+
 describe("a device that is held by an unknown disk", () => {
   const unknown = { sessionNumber: 500, sessionDiskId: diskId("stranger") };
 

@@ -1,4 +1,5 @@
 import type { DiskId } from "@diskmesh/domain";
+import { ownerOf } from "../identity/labels.js";
 import { countingCopy, countingDevices, partSizeBytes } from "../store/layout.js";
 import { disksOn, holds, holdsAnyDisk, type UnknownSession } from "../store/runs.js";
 import type { Device, Disk, RegistryTables, RegistryTransaction } from "../store/schema.js";
@@ -32,8 +33,6 @@ export function sessionsRemembered(
   diskId: DiskId,
   { sessionNumber, ranges }: RememberedSession,
 ): readonly { readonly first: number; readonly sessionNumber: number }[] {
-  const isIn = (inner: ByteRange, outer: ByteRange): boolean =>
-    inner.offsetBytes >= outer.offsetBytes && endOf(inner) <= endOf(outer);
   const runs = device.runs.filter((run) => run.diskId === diskId);
   return runs.map((run) => {
     const own = bytesOf(device, run);
@@ -43,6 +42,9 @@ export function sessionsRemembered(
 }
 
 const endOf = ({ offsetBytes, sizeBytes }: ByteRange): number => offsetBytes + sizeBytes;
+
+const isIn = (inner: ByteRange, outer: ByteRange): boolean =>
+  inner.offsetBytes >= outer.offsetBytes && endOf(inner) <= endOf(outer);
 
 /**
  * Returns the highest session that the agent remembers for the device, of those that this registry never issued, and
@@ -54,8 +56,11 @@ export function findUnknownSession(
   remembered: RememberedSession,
 ): UnknownSession | undefined {
   const { ranges } = remembered;
+  const owner = device.foundLabel && ownerOf(tables, device.foundLabel);
   const all = ranges?.map((range) => {
     const { sessionNumber, diskId } = range;
+    // The drive was adopted here after the backup that was restored, and is to be adopted again.
+    if (owner !== undefined && owner.deviceId !== device.deviceId && isOn(owner, range)) return undefined;
     if (isOnOthersBytes(device, range)) return { sessionNumber, diskId };
     return whenUnknown(tables, device, { sessionNumber, sessionDiskId: diskId });
   }) ?? [whenUnknown(tables, device, remembered)];
@@ -79,6 +84,12 @@ function whenUnknown(
   }
   if (lastSessionNumber === undefined && mayHaveGiven(tables, "session_number", sessionNumber)) return undefined;
   return { sessionNumber, diskId: sessionDiskId ?? "" };
+}
+
+/** Returns whether all bytes of the range are a run of its disk on the device. */
+function isOn(device: Device, range: RememberedRange): boolean {
+  if (range.diskId === "") return false;
+  return device.runs.some((run) => run.diskId === range.diskId && isIn(range, bytesOf(device, run)));
 }
 
 /**
