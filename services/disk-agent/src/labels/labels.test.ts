@@ -113,6 +113,17 @@ describe("the labels of an agent's devices", () => {
     expect(await found()).to.equal("none");
   });
 
+  it("are told anew once the erase of a disk that had all bytes is forgotten", async () => {
+    expect(await fixture.openSession("a", 5)).to.equal("done");
+    expect(await found()).to.equal(undefined);
+    expect((await fixture.eraser.erase(runOf("a"), 6, stamp)).outcome.outcome).to.equal("done");
+    expect(await found()).to.equal(undefined);
+    expect(fixture.labelChanges).to.equal(0);
+    await fixture.sessions.close([runOf("a")], 6, stamp);
+    expect(await found()).to.equal("none");
+    expect(fixture.labelChanges).to.equal(1);
+  });
+
   it("are not told of a device whose first bytes a disk has", async () => {
     await write(5, aLabel("b"));
     expect(await fixture.openSession("a", 6)).to.equal("done");

@@ -22,10 +22,13 @@ interface Place {
   readonly identity: string | undefined;
   readonly handle: OpenHandle | undefined;
   readonly labelOperations: number;
+  /** The label's bytes may have data of a disk's user: of a disk there, or of one that is being erased. */
+  readonly isUsers: boolean;
 }
 
 interface Known extends Place {
-  readonly found: FoundLabel;
+  /** Undefined while the bytes are a user's. */
+  readonly found: FoundLabel | undefined;
 }
 
 /** Answer to an order to write a label. */
@@ -40,7 +43,7 @@ interface LabelOptions {
   readonly sessions: SessionOrders;
   readonly ledger: Ledger;
   readonly opener: Pick<FileOpener, "peek">;
-  /** Called when a device has another label than at the last look, so that the agent registers again. */
+  /** Called when a device has another label than was last told, so that the agent registers again. */
   readonly onChange: () => void;
 }
 
@@ -48,6 +51,8 @@ interface LabelOptions {
 export class Labels {
   readonly #options: LabelOptions;
   readonly #known = new Map<Device, Known>();
+  /** Labels as they were last reported. */
+  readonly #told = new Map<Device, FoundLabel | undefined>();
   /** Running reads. A device has one at a time, because each one of a hung drive occupies a thread. */
   readonly #reading = new Map<Device, Promise<void>>();
 
@@ -55,17 +60,17 @@ export class Labels {
     this.#options = options;
   }
 
-  /** Returns the label of the file that the device's path names now; undefined when it could not be read. */
+  /** Returns the label of the file that the device's path names now, to be reported; undefined when it could not be read. */
   of(device: Device): FoundLabel | undefined {
-    const known = this.#known.get(device);
-    // A disk that has all bytes of the device has these, too: they are its user's until they are erased.
-    return isAt(known, device) && !this.#areUsers(device) ? known?.found : undefined;
+    const found = this.#isKnown(device) ? this.#known.get(device)?.found : undefined;
+    this.#told.set(device, found);
+    return found;
   }
 
   /** Reads the labels that are not known, and returns after the answer timeout at the latest. */
   async look(): Promise<void> {
     const { devices } = this.#options;
-    const unread = devices.all().filter((device) => !isAt(this.#known.get(device), device));
+    const unread = devices.all().filter((device) => !this.#isKnown(device));
     let left = unread.length;
     for (const device of unread)
       void this.#read(device).finally(() => {
@@ -108,11 +113,18 @@ export class Labels {
     return sessions.some((session) => session.diskId !== "" && overlaps(session, run));
   }
 
-  /** Returns whether the label's bytes may have data of a disk's user: of a disk there, or of one that is being erased. */
-  #areUsers({ id: deviceId }: Device): boolean {
+  #placeOf({ id: deviceId, file, labelOperations }: Device): Place {
     const { sessions = [] } = this.#options.ledger.memory.devices.get(deviceId) ?? {};
     const run = { offsetBytes: 0, sizeBytes: LABEL_BYTES };
-    return sessions.some((session) => session.purpose !== "label" && overlaps(session, run));
+    // A disk that has all bytes of the device has these, too: they are its user's until they are erased.
+    const isUsers = sessions.some((session) => session.purpose !== "label" && overlaps(session, run));
+    return { identity: file.seen?.identity, handle: file.handle, labelOperations, isUsers };
+  }
+
+  #isKnown(device: Device): boolean {
+    const [known, now] = [this.#known.get(device), this.#placeOf(device)];
+    const isSameFile = known?.identity === now.identity && known?.handle === now.handle;
+    return isSameFile && known?.labelOperations === now.labelOperations && known?.isUsers === now.isUsers;
   }
 
   #read(device: Device): Promise<void> {
@@ -125,8 +137,12 @@ export class Labels {
   async #readNow(device: Device): Promise<void> {
     const { opener, onChange } = this.#options;
     const { config } = device;
-    const place = placeOf(device);
+    const place = this.#placeOf(device);
     const before = this.#known.get(device);
+    if (place.isUsers) {
+      this.#known.set(device, { found: undefined, ...place });
+      return;
+    }
     const lengthBytes = Math.min(LABEL_BYTES, device.reported.sizeBytes);
     try {
       const bytes =
@@ -139,7 +155,7 @@ export class Labels {
       // A label that was written meanwhile is the later one.
       if (this.#known.get(device) !== before) return;
       this.#known.set(device, { found, ...place });
-      if (JSON.stringify(before?.found) !== JSON.stringify(found)) onChange();
+      if (JSON.stringify(this.#told.get(device)) !== JSON.stringify(found)) onChange();
     } catch {
       // A file that cannot be read is a problem that the look at it, or its probe, tells.
       this.#known.delete(device);
@@ -155,16 +171,7 @@ export class Labels {
     const isThere =
       label === undefined ? found.state === "none" : found.state === "valid" && isSameLabel(found.label, label);
     if (!isThere) throw new Error(`the label of device ${device.id} was written, and is ${found.state} on the device`);
-    this.#known.set(device, { found, ...placeOf(device) });
+    this.#known.set(device, { found, ...this.#placeOf(device) });
+    this.#told.set(device, found);
   }
-}
-
-function placeOf({ file, labelOperations }: Device): Place {
-  return { identity: file.seen?.identity, handle: file.handle, labelOperations };
-}
-
-function isAt(known: Known | undefined, device: Device): boolean {
-  const { identity, handle, labelOperations } = placeOf(device);
-  const isSameFile = known?.identity === identity && known?.handle === handle;
-  return isSameFile && known?.labelOperations === labelOperations;
 }

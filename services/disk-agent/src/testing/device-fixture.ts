@@ -58,6 +58,8 @@ export class DeviceFixture {
   aheadMs = 0;
   /** Change of the wall clock by the test, in ms. */
   setByMs = 0;
+  /** Number of labels that were found changed. */
+  labelChanges = 0;
 
   /** Creates a fixture with one device, attached, whose file has its name. */
   static async withAttached(id: string, sizeBytes: number): Promise<DeviceFixture> {
@@ -104,7 +106,7 @@ export class DeviceFixture {
     this.sessions = new SessionOrders(ledger, table);
     const limits = { maxAtOnce: 2, maxBytesPerSecond: 1024 * 1024 * 1024, slowAfterMs: 10_000, ...eraseLimits };
     const { sessions } = this;
-    this.labels = new Labels({ devices: table, sessions, ledger, opener, onChange: () => {} });
+    this.labels = new Labels({ devices: table, sessions, ledger, opener, onChange: () => void this.labelChanges++ });
     this.eraser = new Eraser({
       devices: table,
       ledger,
