@@ -15,6 +15,7 @@ import { NOW_MS, register, registration, reported } from "../../testing/registra
 import type { ReportedDevice } from "../devices/reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS } from "../devices/same-bytes.js";
 import type { ReportedLabel } from "../identity/labels.js";
+import type { Device } from "../store/schema.js";
 import { addDevice } from "./add-action.js";
 import { confirmDevice } from "./confirm-action.js";
 
@@ -32,7 +33,9 @@ const SERIAL = { serialNumber: "serial-d1" };
 const OF_BOOT_1 = { serialNumber: "", fileIdentity: "boot-1 block 8:16:1" };
 const OF_BOOT_2 = { serialNumber: "", fileIdentity: "boot-2 block 8:32:1" };
 const ELSE = { serialNumber: "serial-of-another" };
-const HELD: DeviceFields = { diskId: diskId("a"), label: { labelId: OWN }, labelState: "VALID" };
+const UNLABELLED: DeviceFields = { sliceBytes: MIB, runs: [{ first: 0, count: 2, diskId: diskId("a") }] };
+const HELD: DeviceFields = { ...UNLABELLED, label: { labelId: OWN }, labelState: "VALID" };
+const WHOLE: DeviceFields = { diskId: diskId("a") };
 
 /** Registers h1 after a start of its agent, with the report of d1, and others. */
 function restart(fleet: TestFleet, report: Partial<ReportedDevice>, ...others: ReportedDevice[]) {
@@ -40,10 +43,16 @@ function restart(fleet: TestFleet, report: Partial<ReportedDevice>, ...others: R
   return register(fleet, registration(devices, { bootId: "h1-boot-2", slices: true }));
 }
 
+/** Returns a device with the given runs, if any. */
+const deviceOf = (id: string, fields: DeviceFields): Device => ({
+  ...aDevice(id, fields),
+  ...(fields.runs && { runs: fields.runs }),
+});
+
 const fleetOf = (fields: DeviceFields, ...others: DeviceFields[]): TestFleet =>
   new TestFleet({
     hosts: [aHost("h1", { slices: true }), aHost("h2", { slices: true })],
-    devices: [aDevice("d1", fields), ...others.map((each, at) => aDevice(`d${at + 2}`, each))],
+    devices: [deviceOf("d1", fields), ...others.map((each, at) => deviceOf(`d${at + 2}`, each))],
     disks: [aDisk("a", ["d1"])],
   });
 
@@ -104,13 +113,13 @@ const rows: readonly Row[] = [
   },
   {
     title: "an unrecorded label, its serial number",
-    known: { diskId: diskId("a") },
+    known: UNLABELLED,
     found: { ...SERIAL, ...label(NEW) },
     label: NEW,
   },
   {
     title: "an unrecorded label, a drive without a serial number after a boot",
-    known: { diskId: diskId("a"), ...OF_BOOT_1 },
+    known: { ...UNLABELLED, ...OF_BOOT_1 },
     found: { ...OF_BOOT_2, ...label(NEW) },
     refused: "LABEL_ON_OTHER_HARDWARE",
     label: undefined,
@@ -135,6 +144,22 @@ const rows: readonly Row[] = [
     found: { ...SERIAL, ...label(OTHER, "d2") },
     refused: "LABEL_OF_OTHER_DEVICE",
     label: OWN,
+  },
+  {
+    title: "the label of another fleet where a disk of 0.1.0 has all bytes, its serial number",
+    known: WHOLE,
+    found: { ...SERIAL, ...label(NEW, "d1", "another-tablet") },
+  },
+  {
+    title: "a label where a disk of 0.1.0 has all bytes, a drive without a serial number after a boot",
+    known: { ...WHOLE, ...OF_BOOT_1 },
+    found: { ...OF_BOOT_2, ...label(NEW) },
+    refused: "UNIDENTIFIED",
+  },
+  {
+    title: "a label where the bytes of a disk of 0.1.0 are to be erased, its serial number",
+    known: { runs: [{ first: 0, diskId: "", lastSessionNumber: 5 }] },
+    found: { ...SERIAL, ...label(OTHER, "d2") },
   },
 ];
 
@@ -182,6 +207,17 @@ describe("labels", () => {
     expect(() => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d3") }, call))).to.throw(
       /carries the label of device d1, which is in use/,
     );
+  });
+
+  it("a label that a user of a disk of 0.1.0 wrote makes no other drive a copy", () => {
+    const fleet = fleetOf(
+      { ...HELD, ...OF_BOOT_1 },
+      { runs: [{ first: 0, diskId: diskId("b") }], serialNumber: "serial-d2" },
+    );
+    const copied = reported("d2", { ...label(OWN), attached: false, serialNumber: "serial-d2" });
+    restart(fleet, { ...OF_BOOT_2, ...label(OWN) }, copied);
+    for (const id of ["d1", "d2"]) expect(fleet.device(id).replacement, id).to.equal(undefined);
+    expect(fleet.device("d2").foundLabel).to.equal(undefined);
   });
 
   it("the same label twice, on drives without serial numbers after a boot: both wait", () => {
@@ -243,7 +279,7 @@ describe("labels", () => {
     const gone: DeviceFields = { ...HELD, hostId: hostId("h2"), missing: true };
     const fleet = new TestFleet({
       hosts: [aHost("h1", { slices: true }), aHost("h2")],
-      devices: [aDevice("d1", { attachState: "UNKNOWN" }), aDevice("d2", gone)],
+      devices: [aDevice("d1", { attachState: "UNKNOWN" }), deviceOf("d2", gone)],
     });
     restart(fleet, label(OWN, "d2"));
     const add = () =>

@@ -33,7 +33,7 @@ import { markUnknown, sessionsRemembered } from "../devices/unknown-disks.js";
 import { fenceAnew, restartPublication, takeAway } from "../disks/publications.js";
 import type { Remembered } from "../disks/remembered.js";
 import { identityOf } from "../identity/hardware.js";
-import { labelsOfHost } from "../identity/labels.js";
+import { labelsOfHost, withoutUsersText } from "../identity/labels.js";
 import type { DeviceIdentity } from "../store/device-identity.js";
 import { copyAtSlice, countingDevices, sessionOf } from "../store/layout.js";
 import { disksOn } from "../store/runs.js";
@@ -141,12 +141,13 @@ export function registerAgent(
   putHost(tx, registration, before, limits, nowMs);
   const newStart = before?.bootId !== registration.bootId;
   const sharers = new SortedSharers(tx, limits.sharedSerialNumbers ?? NO_SHARED_SERIAL_NUMBERS);
-  const labels = labelsOfHost(leader.tabletId, registration.devices);
+  const reports = registration.devices.map((each) => withoutUsersText(tx.devices.get(each.deviceId), each));
+  const labels = labelsOfHost(leader.tabletId, reports);
   const allowed: StampedDevice[] = [];
   const unknown: StampedDevice[] = [];
   const own: TakenIn[] = [];
   const foreign: ForeignDevice[] = [];
-  for (const reported of registration.devices) {
+  for (const reported of reports) {
     const known = tx.devices.get(reported.deviceId);
     if (known !== undefined && known.hostId !== registration.hostId) {
       const { generation, reason } = foreignDevice(tx, known);

@@ -33,6 +33,19 @@ export function labelsOfHost(
   return { fleetId, placesOf };
 }
 
+/**
+ * Returns the report without its label where that may be text of a disk's user: a disk of 0.1.0 has all bytes of its
+ * device until they are erased, and an agent that has lost its cache cannot tell.
+ */
+export function withoutUsersText<T extends ReportedLabel>(device: Device | undefined, reported: T): T {
+  const isUsers = device?.runs.some(
+    ({ count, diskId, lastSessionNumber }) => count === undefined && (diskId !== "" || lastSessionNumber !== undefined),
+  );
+  if (!isUsers || reported.labelState === undefined) return reported;
+  const { labelState: _, readLabel: __, ...rest } = reported;
+  return rest as T;
+}
+
 /** Compares the reported label with the recorded one. */
 export function labelIn(tables: RegistryTables, device: Device, reported: ReportedLabel, ofHost: LabelsOfHost): Label {
   const { labelState, readLabel: label } = reported;
