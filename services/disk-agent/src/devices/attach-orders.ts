@@ -72,7 +72,10 @@ export class AttachOrders {
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
       return device.released ? { outcome: "done", message: "" } : undefined;
     });
-    const message = `device file ${JSON.stringify(device.config.path)} is ${device.file.phase}, with ${device.inFlight} operations in flight`;
+    const { borrowers, legs, inFlight, file, config } = device;
+    const sessions = [...borrowers.sessions, ...legs.sessions];
+    const open = sessions.length > 0 ? `, and runs of it are open in sessions ${sessions.join(", ")}` : "";
+    const message = `device file ${JSON.stringify(config.path)} is ${file.phase}, with ${inFlight} operations in flight${open}`;
     return came ?? { outcome: "pending", message, waiting: device.waiting };
   }
 

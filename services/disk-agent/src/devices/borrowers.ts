@@ -40,6 +40,11 @@ export class Borrowers {
     return this.#all.size > 0;
   }
 
+  /** Sessions of the processes; 0 for one of which the session is not known. */
+  get sessions(): readonly number[] {
+    return [...this.#all.values()].map(({ sessionNumber }) => sessionNumber);
+  }
+
   areGoneBelow(sessionNumber: number, run: Run): boolean {
     return this.#below(sessionNumber, run) === undefined;
   }

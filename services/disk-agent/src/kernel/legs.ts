@@ -88,6 +88,11 @@ export class Legs {
     return this.#all.size > 0;
   }
 
+  /** Sessions of the legs that are not gone. */
+  get sessions(): readonly number[] {
+    return [...this.#all.values()].map(({ role }) => role.sessionNumber);
+  }
+
   /** Returns whether no I/O of lower sessions on the run's bytes is in flight or can begin. */
   areGoneBelow(sessionNumber: number, run: Run): boolean {
     return this.waitingBelow(sessionNumber, run) === undefined;
