@@ -1,7 +1,7 @@
 import { type DeviceId, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
 import { type Decision, decide, type Hardware, isRefused, type Label } from "../identity/decisions.js";
 import { identityChange, identityOf, isShownSame } from "../identity/hardware.js";
-import { type LabelsOfHost, labelIn, type ReportedLabel, withFindings } from "../identity/labels.js";
+import { type LabelsOfHost, labelIn, type ReportedLabel, unlabelled, withFindings } from "../identity/labels.js";
 import type { DeviceIdentity } from "../store/device-identity.js";
 import type { RefusedFor, Replacement } from "../store/device-label.js";
 import { allDirty, eraseSessionOf, holdsAnyDisk, withEraseSession } from "../store/runs.js";
@@ -176,14 +176,18 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
 
 /** Returns whether the label found on the device's own hardware changes nothing. */
 function isLabelAsKnown(device: Device, label: Label): boolean {
-  const decision = decide(label, "SAME");
+  const decision = decide(label, "SAME", isKnownByLabel(device));
   return decision === "ACCEPT" || (decision === "REWRITE" && device.label === undefined);
+}
+
+function isKnownByLabel(device: Device): boolean {
+  return identifiedBy(device) === "NONE";
 }
 
 function hardwareIn(device: Device, reported: ReportedDevice, heldSince: boolean): Hardware {
   if (identityChange(device, reported) !== "") return "OTHER";
   if (heldSince || isShownSame(device, reported)) return "SAME";
-  return identifiedBy(device) === "NONE" && identifiedBy(reported) === "NONE" ? "NAMELESS" : "UNPROVEN";
+  return isKnownByLabel(device) && identifiedBy(reported) === "NONE" ? "NAMELESS" : "UNPROVEN";
 }
 
 function mergeIdentity(
@@ -196,7 +200,7 @@ function mergeIdentity(
   const inUse = before.attachState === "ATTACHING" || before.attachState === "ATTACHED" || holdsAnyDisk(before);
   const isGrown = before.sizeBytes !== 0 && reported.sizeBytes > before.sizeBytes;
   const hardware = hardwareIn(before, reported, heldSince);
-  const decision = decide(label, hardware);
+  const decision = decide(label, hardware, isKnownByLabel(before));
   const device = relabelled(before, reported, inUse ? decision : "ACCEPT");
   const { replacement: _, missing: __, grownToBytes: ___, refused: ____, ...known } = device;
   const isAlike = hardware === "SAME" || hardware === "NAMELESS";
@@ -223,9 +227,7 @@ function relabelled(device: Device, { readLabel: label }: ReportedDevice, decisi
     const { foundLabel: _, formerLabelId: __, ...rest } = device;
     return { ...rest, label: { labelId: label.labelId } };
   }
-  if (decision !== "REWRITE" || device.label === undefined) return device;
-  const { label: _, ...rest } = device;
-  return rest;
+  return decision === "REWRITE" && device.label !== undefined ? unlabelled(device) : device;
 }
 
 function sameFields(a: Device, b: Device): boolean {

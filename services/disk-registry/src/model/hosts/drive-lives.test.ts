@@ -6,6 +6,7 @@ import { advance } from "../devices/attach-states.js";
 import type { ReportedDevice } from "../devices/reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS } from "../devices/same-bytes.js";
 import { ownerOf } from "../identity/labels.js";
+import { labelDue, withLabel } from "../store/label-due.js";
 import { partsOn } from "../store/layout.js";
 import { disksOn } from "../store/runs.js";
 import type { Device } from "../store/schema.js";
@@ -168,14 +169,15 @@ class Lives {
   #hold(slot: string): void {
     const device = this.#device(slot);
     const drive = this.#drives.get(slot);
-    if (device.attachState !== "ATTACHING" || device.replacement !== undefined || drive === undefined) return;
+    const isDue = device.attachState === "ATTACHING" || labelDue(device) === "write";
+    if (!isDue || device.replacement !== undefined || drive === undefined) return;
     this.#requireRight(device);
     for (const name of drive.writes.keys()) if (!disksOn([device]).includes(diskId(name))) drive.writes.delete(name);
     const labelId = device.label?.labelId ?? `label-${++this.#made}`;
     if (device.label === undefined) drive.label = { deviceId: slot, labelId };
     this.fleet.transact((tx) => {
-      const held = advance(tx, device, "attach_confirmed", NOW_MS);
-      tx.devices.put({ ...held, runs: held.runs.filter((run) => run.diskId !== ""), label: { labelId } });
+      const held = device.attachState === "ATTACHING" ? advance(tx, device, "attach_confirmed", NOW_MS) : device;
+      tx.devices.put(withLabel({ ...held, runs: held.runs.filter((run) => run.diskId !== "") }, labelId));
     });
   }
 

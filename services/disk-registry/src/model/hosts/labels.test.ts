@@ -15,6 +15,7 @@ import { NOW_MS, register, registration, reported } from "../../testing/registra
 import type { ReportedDevice } from "../devices/reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS } from "../devices/same-bytes.js";
 import type { ReportedLabel } from "../identity/labels.js";
+import { labelDue, withLabel } from "../store/label-due.js";
 import type { Device } from "../store/schema.js";
 import { addDevice } from "./add-action.js";
 import { confirmDevice } from "./confirm-action.js";
@@ -228,6 +229,21 @@ describe("labels", () => {
     expect(fleet.device("d3").attachState).to.equal("UNKNOWN");
     restart(fleet, { ...OF_BOOT_2, ...label(OWN) });
     expect(fleet.device("d1").replacement?.refusedFor, "one is gone").to.equal("LABEL_TWICE");
+  });
+
+  it("a drive without a serial number whose copy was seen gets another label, and the copy is refused in its place", () => {
+    const here = { ...OF_BOOT_2, ...label(OWN), attached: false };
+    const fleet = fleetOf({ ...HELD, ...OF_BOOT_2 });
+    const copy = { ...here, fileIdentity: "boot-2 block 8:64:1" };
+    restart(fleet, here, reported("d3", copy));
+    expect(fleet.device("d1").replacement).to.equal(undefined);
+    expect(fleet.device("d1").formerLabelId).to.equal(OWN);
+    expect(labelDue({ ...fleet.device("d1"), attachState: "ATTACHED" })).to.equal("write");
+    fleet.transact((tx) => tx.devices.put(withLabel(fleet.device("d1"), NEW)));
+    restart(fleet, { ...here, ...label(NEW) }, reported("d3", copy));
+    expect(fleet.device("d1").label).to.deep.equal({ labelId: NEW });
+    restart(fleet, { ...here, fileIdentity: "boot-3 block 8:32:1" });
+    expect(fleet.device("d1").replacement?.refusedFor, "the copy").to.equal("LABEL_ON_OTHER_HARDWARE");
   });
 
   it("the same label in the place of another host: both wait", () => {

@@ -31,4 +31,12 @@ describe("decisions about identity", () => {
       expect(isRefused(decide(label, "NAMELESS")), label).to.equal(label !== "OWN");
     }
   });
+
+  it("a label that a copy carries, too, is written anew where the drive is known by its label alone after a boot", () => {
+    for (const label of LABELS)
+      for (const hardware of HARDWARE) {
+        const isCopied = label === "OWN_TWICE" && hardware === "SAME";
+        expect(decide(label, hardware, true), label).to.equal(isCopied ? "REWRITE" : decide(label, hardware));
+      }
+  });
 });

@@ -61,9 +61,13 @@ function always(decision: Decision): Record<Hardware, Decision> {
   return rule(decision, decision, decision, decision);
 }
 
-/** Decides whether the hardware in the place of a device in use is the device. */
-export function decide(label: Label, hardware: Hardware): Decision {
-  return DECISIONS[label][hardware];
+/**
+ * Decides whether the hardware in the place of a device in use is the device. A drive that nothing but its label
+ * identifies after the next boot gets another label once a copy of it was seen: the copy may be in its place then.
+ */
+export function decide(label: Label, hardware: Hardware, isKnownByLabel = false): Decision {
+  const isCopied = label === "OWN_TWICE" && hardware === "SAME" && isKnownByLabel;
+  return isCopied ? "REWRITE" : DECISIONS[label][hardware];
 }
 
 export function isRefused(decision: Decision): decision is RefusedFor {
