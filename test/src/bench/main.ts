@@ -6,6 +6,7 @@ import { startIdle, startStorm } from "./fleet.js";
 import { type Bench, medians, type Round, roundText, type StartBench } from "./measure.js";
 import { measureMemory } from "./memory.js";
 import { startPairs } from "./pairs.js";
+import { measureSpace } from "./space.js";
 import { measureTakeover } from "./takeover.js";
 import { startVms } from "./vms.js";
 
@@ -15,6 +16,7 @@ const BENCHES: Readonly<Record<string, StartBench>> = {
   storm: startStorm,
   vms: startVms,
   memory: measureMemory,
+  space: measureSpace,
   takeover: measureTakeover,
   failover: startFailover,
   data: startData,

@@ -28,7 +28,7 @@ export async function storeFleet(
   return { tabletId: tablet.id, incarnation: tablet.incarnation };
 }
 
-function storedHost(host: number): Host {
+export function storedHost(host: number): Host {
   return {
     hostId: parseHostId(hostIdOf(host)),
     address: "127.0.0.1:1",
@@ -58,7 +58,7 @@ export function identityOf(host: number, device: number) {
   };
 }
 
-function storedDevice(host: number, device: number): Device {
+export function storedDevice(host: number, device: number): Device {
   return {
     ...identityOf(host, device),
     deviceId: parseDeviceId(deviceIdOf(host, device)),
