@@ -185,13 +185,24 @@ describe("attach and detach orders on files", () => {
     fileIdentity: "another-boot block 8:16:1",
   }))
     it(`a changed ${field} fails the device and its sessions, and closes the file`, async () => {
-      const other = { ...expected, [field]: value };
+      await fixture.device("a").file.look();
+      const { fileIdentity } = fixture.device("a").reported;
+      const known = { ...expected, fileIdentity };
+      const other = { ...known, [field]: value };
       expect(await fixture.order("attach", "a", 1, other)).to.equal("device_changed");
       await eventually(() => fixture.files.openCount === 0);
       expect(await fixture.openSession("a", 1)).to.equal("device_changed");
-      expect(await fixture.order("attach", "a", 2, expected)).to.equal("done");
+      expect(await fixture.order("attach", "a", 2, known)).to.equal("done");
       expect(await fixture.openSession("a", 1)).to.equal("done");
     });
+
+  it("a file of which the registry knows nothing is not held, because its label was never judged", async () => {
+    expect(await fixture.order("attach", "a", 1, { ...expected, sizeBytes: 0 })).to.equal("device_changed");
+    await eventually(() => fixture.files.openCount === 0);
+    expect(fixture.device("a").problem?.message).to.match(/is not registered yet with what is there/);
+    const { fileIdentity } = fixture.device("a").reported;
+    expect(await fixture.order("attach", "a", 1, { ...expected, fileIdentity })).to.equal("done");
+  });
 
   it("a changed file that was opened for a held device is closed, and I/O waits", async () => {
     await fixture.order("attach", "a", 1);

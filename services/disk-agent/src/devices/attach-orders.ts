@@ -1,9 +1,11 @@
 import type { Ledger } from "../cache/ledger.js";
+import type { RememberedIdentity } from "../model/memory.js";
 import { type DeviceOrder, isCurrentOrder, type OrderVerdict, overtaken } from "../model/orders.js";
 import type { Device } from "./device.js";
 import type { DeviceFailure } from "./device-file.js";
-import { differenceFrom } from "./device-place.js";
+import { differenceFrom, whyUnseen } from "./device-place.js";
 import type { DeviceTable } from "./device-table.js";
+import type { FileFacts } from "./open-file.js";
 import type { DeviceOutcome } from "./outcome.js";
 
 /** Executes decided attach and detach orders. The decisions must be durable before `run` is called. */
@@ -38,7 +40,7 @@ export class AttachOrders {
     }
     const { held } = device.file;
     if (device.attached && held) {
-      const other = expected && differenceFrom(expected, held, device.config);
+      const other = expected && whyOther(expected, held, device);
       if (other === undefined)
         return device.replaced
           ? { outcome: "device_changed", message: device.changed ?? "" }
@@ -54,7 +56,7 @@ export class AttachOrders {
       if (device.failure) return device.failure;
       const { held } = device.file;
       if (!device.attached || !held) return undefined;
-      const other = expected && differenceFrom(expected, held, device.config);
+      const other = expected && whyOther(expected, held, device);
       if (!other) return { outcome: "done", message: "" };
       const failure: DeviceFailure = { outcome: "device_changed", message: other };
       device.fail(failure);
@@ -101,6 +103,10 @@ export class AttachOrders {
   #overtaken(order: DeviceOrder): Came {
     return { outcome: "outdated", message: overtaken(this.#ledger.memory, order).message };
   }
+}
+
+function whyOther(expected: RememberedIdentity, held: FileFacts, { config }: Device): string | undefined {
+  return whyUnseen(expected, config) ?? differenceFrom(expected, held, config);
 }
 
 type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;

@@ -94,6 +94,15 @@ export function growthOf(
   return { level: "WARNING", message };
 }
 
+/**
+ * Returns why a file must not be held that the registry knows nothing of: it may carry the label of another device, which
+ * the next registration tells. Returns undefined when the registry knows a file there.
+ */
+export function whyUnseen(registered: RememberedIdentity, { deviceId, path }: DeviceConfig): string | undefined {
+  if (registered.serialNumber !== "" || registered.fileIdentity !== "") return undefined;
+  return `device ${deviceId}, file ${JSON.stringify(path)}, is not registered yet with what is there: the agent does that by itself`;
+}
+
 function marksOf({ serialNumber, identity }: FileFacts): FileMarks {
   return { serialNumber, fileIdentity: identity };
 }

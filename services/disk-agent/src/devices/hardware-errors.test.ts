@@ -123,6 +123,7 @@ describe("errors of I/O", () => {
     await fixture.stop();
     fixture = new DeviceFixture([{ id: "a", file: "a" }]);
     makeDeviceFile(fixture.folder, "a", SIZE);
+    await look("a");
     const recorded = { offsetBytes: 0, sizeBytes: SIZE, blockSizeBytes: 4096, serialNumber: "" };
     const { fileIdentity } = fixture.device("a").reported;
     await fixture.order("attach", "a", 1, { ...recorded, fileIdentity });
