@@ -68,12 +68,16 @@ export function passthruError(thrown: unknown, requestId: string, userAgent = ""
   return fault(status, thrown.message, isTold ? { "retry-after": String(retryAfterS) } : {});
 }
 
+/** Objects that Ironic's clients read here, and cannot change. */
+const READ_ONLY = /^\/v1\/((nodes|drivers)(\/|$)|ports$)/;
+
 /**
- * Returns the answer to a request that no route serves. A change is answered with 405, because clients take 404 of a
- * deletion for success.
+ * Returns the answer to a request that no route serves. A change of what is there is answered with 405, because clients
+ * take 404 of a deletion for success. Ironic's other objects, such as chassis, do not exist here.
  */
 export function unservedPassthru(method: string, path: string): Answer {
-  if (method === "GET" || method === "HEAD") return fault(404, `Endpoint '${path}' not found.`);
+  if (method === "GET" || method === "HEAD" || !READ_ONLY.test(path))
+    return fault(404, `Endpoint '${path}' not found.`);
   return fault(405, "nodes are hosts of diskmesh, which clients of Ironic cannot change");
 }
 

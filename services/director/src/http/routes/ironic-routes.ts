@@ -5,10 +5,11 @@ import {
   PASSTHRU_PREFIX,
   refuseOtherAnswers,
   refuseOtherVersions,
+  unservedPassthru,
   versioned,
 } from "../passthru-answer.js";
 import type { HttpCall, Route } from "../route.js";
-import { hrefOf, nodesOf, validationOf, withState } from "./ironic-nodes.js";
+import { hrefOf, nodeOf, nodesOf, validationOf, withState } from "./ironic-nodes.js";
 
 // Routes that Ironic clients call before they call a vendor method.
 
@@ -25,6 +26,16 @@ const versionDocuments = [
   get(PASSTHRU_PREFIX, async (http) => ({ id: "v1", version: versionOf(http), ...versionsOf(http) })),
 ];
 
+/** Refuses a change of a node or of a part of it. A node that does not exist is 404, as of Ironic. */
+const change = (method: Route["method"], rest: string): Route => {
+  const path = `${PASSTHRU_PREFIX}/nodes/:ident${rest}`;
+  const serve = async (http: HttpCall) => {
+    await http.context.passthru.requireNode(nodeOf(http), http.call.signal);
+    return unservedPassthru(method, path);
+  };
+  return { method, path, operation: OPERATION, serve };
+};
+
 export const ironicRoutes: readonly Route[] = [
   ...versionDocuments,
   get(`${PASSTHRU_PREFIX}/drivers`, async (http) => ({ drivers: await driversOf(http) })),
@@ -35,6 +46,7 @@ export const ironicRoutes: readonly Route[] = [
   get(`${PASSTHRU_PREFIX}/nodes/detail`, (http) => nodesOf(http, "/nodes/detail")),
   get(`${PASSTHRU_PREFIX}/nodes/:ident`, withState),
   get(`${PASSTHRU_PREFIX}/nodes/:ident/validate`, validationOf),
+  ...["", "/*"].flatMap((rest) => (["POST", "PUT", "PATCH", "DELETE"] as const).map((verb) => change(verb, rest))),
   // Nodes have no ports.
   get(`${PASSTHRU_PREFIX}/ports`, async () => ({ ports: [] })),
   get(`${PASSTHRU_PREFIX}/ports/detail`, async () => ({ ports: [] })),

@@ -176,11 +176,14 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
 const OF_A_TASK = ["GET /tasks/:id", "GET /tasks/:id/output", "GET /resources/:id"];
 /** Routes without a login: links to vendor methods, the page, its files and its login. */
 const OPEN = ["HEAD /vendor_method", "GET /vendor_method", "GET /page", "GET /page/files/:name", "POST /page/login"];
+/** Changes of nodes, which are refused. */
+const OF_CHANGES = /^(POST|PUT|PATCH|DELETE) \/v1\/nodes\/:ident(\/\*)?$/;
 /** Vendor method routes. The login needs the same scopes for every verb; the called method decides further. */
 const OF_METHODS = /^[A-Z]+ \/v1\/(nodes|drivers)\/:ident\/vendor_passthru(\/:method)?$/;
 
 const nameOf = ({ method, path }: Route): string => `${method} ${path}`;
-const allowedAt = (name: string): readonly Who[] | undefined => (OF_METHODS.test(name) ? VENDORS : ALLOWED[name]);
+const allowedAt = (name: string): readonly Who[] | undefined =>
+  OF_METHODS.test(name) || OF_CHANGES.test(name) ? VENDORS : ALLOWED[name];
 /** Routes of the Ironic API, whose errors have Ironic's format. */
 const isVendors = ({ path }: Route): boolean => `${path}/`.startsWith("/v1/");
 /** Returns a path to an object that does not exist. */
