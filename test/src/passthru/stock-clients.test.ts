@@ -1,10 +1,9 @@
 import { execFile } from "node:child_process";
-import { realpathSync } from "node:fs";
-import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { pythonOf } from "../python-of.js";
 import { FIRST_CALLS, REFUSED_CALLS } from "./first-calls.js";
 import { NODE } from "./rows.js";
 import { faultOf, PassthruScene } from "./scene.js";
@@ -134,15 +133,7 @@ describe("vendor passthru, the stock clients", () => {
     let python: string;
     before(function () {
       skipWithout(this, "openstack-inventory");
-      const folders = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, "openstack-inventory"));
-      const program = folders.flatMap((file) => {
-        try {
-          return [realpathSync(file)];
-        } catch {
-          return [];
-        }
-      })[0];
-      python = join(dirname(program ?? ""), "python3");
+      python = pythonOf("openstack-inventory");
     });
 
     /** Runs a Python script, and returns its variable `answer`. */
