@@ -371,7 +371,7 @@ describe("scopes of dynamic disks", () => {
         expect((await resultOf(hostId))?.replace(hostId, "none")).to.equal(await resultOf("none"));
         const near = { diskName: "hosted", hostId, sizeBytes: MIB, wait: true };
         expect((await own.createDynamicDisk(near)).task?.result).to.equal(
-          `host \`${hostId}\` not found: no CPI has it`,
+          `host \`${hostId}\` not found: no CPI has it; \`diskmesh hosts\` lists hosts`,
         );
         expect(await all()).to.deep.equal(before);
       }

@@ -34,6 +34,7 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
     "Types each command that errors about possible orphans name",
   ],
   "get config cpi": [STUCK, "get config cpi"],
+  hosts: [CLI, 'done("hosts")'],
   "init X --config X": ["docs/operate/services.md", "diskmesh init registry --config"],
   "join-token create": [JOINING, 'typed("create"'],
   "join-token list": [JOINING, 'typed("list")'],

@@ -118,7 +118,9 @@ describe("dynamic disks on hosts", () => {
     for (const place of [{ hostId: "h2" }, { az: "z1" }])
       expect(await calls(() => create({ ...again, ...place }))).to.deep.equal([]);
     expect((await create({ ...again, hostId: "h3" }))?.result).to.contain("is in AZ `z1`, not in AZ `z3`");
-    expect((await create({ ...again, hostId: "h9" }))?.result).to.equal("host `h9` not found: no CPI has it");
+    expect((await create({ ...again, hostId: "h9" }))?.result).to.equal(
+      "host `h9` not found: no CPI has it; `diskmesh hosts` lists hosts",
+    );
     expect((await attach("near", "h2"))?.state).to.equal(TaskState.DONE);
     const { disks } = await director.disks.listDynamicDisks({ hostId: "h2" });
     expect(disks.map(({ diskName }) => diskName)).to.deep.equal(["near"]);
@@ -137,7 +139,7 @@ describe("dynamic disks on hosts", () => {
       sizeBytes: MIB,
       wait: true,
     });
-    expect(task?.result).to.equal("host `h9` not found: no CPI has it");
+    expect(task?.result).to.equal("host `h9` not found: no CPI has it; `diskmesh hosts` lists hosts");
     expect((await director.disks.listDynamicDisks({})).disks.map(({ diskName }) => diskName)).not.to.include("none");
   });
 });

@@ -20,7 +20,7 @@ describe("the CPI of a host", () => {
       { "": failed, b: "absent" },
       "UNAVAILABLE: host `h1` cannot be looked up, because not all CPIs answer: CPI `(default)`: nobody listens",
     ],
-    [{ "": "absent", b: "absent" }, "NOT_FOUND: host `h1` not found: no CPI has it"],
+    [{ "": "absent", b: "absent" }, "NOT_FOUND: host `h1` not found: no CPI has it; `diskmesh hosts` lists hosts"],
   ];
   for (const [answers, effect] of AMONG)
     it(`${JSON.stringify(answers)} -> ${effect}`, () => {

@@ -44,7 +44,9 @@ export function hostAmong(
 
 /** Returns the error for a host that does not exist, or not in the caller's scope. */
 export function hostNotFound(hostId: string): Error {
-  return new NotFoundError(`host \`${hostId}\` not found: no CPI has it`, { about: { host_id: hostId } });
+  return new NotFoundError(`host \`${hostId}\` not found: no CPI has it; \`diskmesh hosts\` lists hosts`, {
+    about: { host_id: hostId },
+  });
 }
 
 /** Returns the CPIs that may have a host: the named one, or all that the configs name, and the default CPI. */
