@@ -32,9 +32,9 @@ describe("an agent that sleeps until its certificate ends", function () {
     await eventually(async () => {
       const { code, out, err } = await vms.mesh.typed("agents", "--deployment", "vms", "--json");
       expect(code, err).to.equal(0);
-      const [agent] = JSON.parse(out) as { agentId: string; state: string; daysLeft: number }[];
+      const [agent] = JSON.parse(out) as { agentId: string; state: string; expireTime: string }[];
       expect(agent).to.include({ agentId, vmCid, state: AgentCertificateState.ENDED });
-      expect(agent?.daysLeft).to.be.below(0);
+      expect(Date.parse(agent?.expireTime ?? "")).to.be.below(Date.now());
     }, PATIENCE);
     expect((await vms.mesh.typed("agents")).out).to.match(new RegExp(`${agentId} .* ENDED .* 0\\.0\\n`));
     const told = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();

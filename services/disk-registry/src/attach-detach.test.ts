@@ -3,6 +3,7 @@ import { OrderOutcome } from "@diskmesh/api/internal";
 import { AttachState } from "@diskmesh/api/registry";
 import { AbortedError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
+import { msOfDuration } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
@@ -37,7 +38,7 @@ describe("disk-registry attaches and detaches devices", () => {
 
     const first = await fleet.remove();
     expect(first?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
-    expect(first?.retryAfterMs).to.be.above(0);
+    expect(msOfDuration(first?.retryDelay)).to.be.above(0);
     await eventually(async () => expect((await fleet.remove())?.code).to.equal("ACTION_CODE_S_OK"));
     expect(agent.held.size).to.equal(0);
     expect((await fleet.inState("d1", AttachState.DETACHED)).detachConfirmed).to.equal(true);

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OrderOutcome } from "@diskmesh/api/internal";
 import { type ActionResult, AttachState } from "@diskmesh/api/registry";
+import { msOfDuration } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { TestAgent } from "./testing/test-agent.js";
@@ -81,7 +82,7 @@ describe("disk-registry, as operators see it", () => {
     for (const [name, run, code] of runs) {
       const { result } = await run();
       expect(result?.code, name).to.equal(`ACTION_CODE_${code}`);
-      expect((result?.retryAfterMs ?? 0) > 0, `${name}: retry_after`).to.equal(code === "E_TRY_AGAIN");
+      expect(msOfDuration(result?.retryDelay) > 0, `${name}: retry_delay`).to.equal(code === "E_TRY_AGAIN");
     }
     await delay(300);
     expect(await everything()).to.deep.equal(before);

@@ -8,6 +8,7 @@ import {
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
+import { durationOf } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { B, C, grpcCallOf, NODE, ROWS } from "./rows.js";
@@ -217,7 +218,7 @@ describe("vendor passthru, a call", () => {
 
     it("a link is refused for a method that no GET answers, for secret arguments, and for more than 7 days", async () => {
       const link = (method: string, args: JsonObject, lifetimeMs = 1_000) =>
-        scene.vendors.createMethodLink({ target: nodeTarget(), method, args, lifetimeMs });
+        scene.vendors.createMethodLink({ target: nodeTarget(), method, args, lifetime: durationOf(lifetimeMs) });
       await rejection(link("none", {}), InvalidArgumentError, "does not support HTTP GET");
       await rejection(link("nope", {}), InvalidArgumentError, "No handler for method nope");
       await rejection(link("script", {}), InvalidArgumentError, "Parameter 'name' not passed");
@@ -229,9 +230,9 @@ describe("vendor passthru, a call", () => {
 
     it("a link of a node's method is good until it expires, and after another director leads", async () => {
       const link = async (lifetimeMs: number) => {
-        const args = { name: "m-2" };
-        return (await scene.vendors.createMethodLink({ target: nodeTarget(), method: "script", args, lifetimeMs }))
-          .path;
+        const lifetime = durationOf(lifetimeMs);
+        const request = { target: nodeTarget(), method: "script", args: { name: "m-2" }, lifetime };
+        return (await scene.vendors.createMethodLink(request)).path;
       };
       const get = (path: string) => scene.http("admin").send("GET", path, { login: "" });
       const ended = await link(1);

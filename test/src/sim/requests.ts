@@ -11,7 +11,7 @@ import {
 } from "@diskmesh/api/registry";
 import { type Device, type Disk, isDirty } from "@diskmesh/disk-registry/simulation";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
-import type { Client } from "@diskmesh/rpc";
+import { type Client, msOfDuration } from "@diskmesh/rpc";
 import { isExaggerated } from "./lies.js";
 import type { CmsMethod, CmsRequest, MoveMethod, MoveRequest, Operation, Selector, World } from "./parts.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
@@ -113,7 +113,7 @@ export class Requests {
         this.#requireServedNamed(hostId, served, result);
         if (done) this.#requireNamed(unerased, result.unerasedDeviceIds);
       }
-      if (result.code === ActionCode.E_TRY_AGAIN && result.retryAfterMs <= 0)
+      if (result.code === ActionCode.E_TRY_AGAIN && msOfDuration(result.retryDelay) <= 0)
         this.world.violation(`${method} answered E_TRY_AGAIN without saying when`);
       return `${result.code}: ${result.message}`;
     });

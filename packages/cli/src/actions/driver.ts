@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { MethodScope } from "@diskmesh/api/director";
 import { InvalidArgumentError, type Logger, messageOf, quoted } from "@diskmesh/domain";
 import type { DriverHost, DriverListing, DriverOffers } from "@diskmesh/driver/host";
+import { durationOf } from "@diskmesh/rpc";
 import { UsageError } from "../output/exit-codes.js";
 import type { Output } from "../output/output.js";
 import { type Action, type ActionCall, textOption } from "./action.js";
@@ -56,10 +57,11 @@ async function tryDriver(call: ActionCall, host: DriverHost, method: string, arg
     const all = [...listing.nodeMethods, ...listing.driverMethods];
     call.output.list(
       METHOD_COLUMNS,
-      all.map(({ scope, ...each }) => ({
+      all.map(({ scope, timeoutMs, ...each }) => ({
         ...each,
         scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
         driver: listing.name,
+        timeout: durationOf(timeoutMs),
       })),
       "no methods",
     );

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ActionCode, type ActionResult } from "@diskmesh/api/registry";
+import { msOfDuration } from "@diskmesh/rpc";
 import type { Mesh } from "../mesh/mesh.js";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import { short, sizeText } from "../output/output.js";
@@ -57,7 +58,7 @@ async function repeat({ options, output, signal }: ActionCall, ask: () => Return
     }
     if (text !== printed) output.say(text);
     printed = text;
-    const pauseMs = Math.min(Math.max(result.retryAfterMs, MIN_PAUSE_MS), MAX_PAUSE_MS);
+    const pauseMs = Math.min(Math.max(msOfDuration(result.retryDelay), MIN_PAUSE_MS), MAX_PAUSE_MS);
     await delay(pauseMs, undefined, { signal });
   }
 }

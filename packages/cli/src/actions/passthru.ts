@@ -10,7 +10,7 @@ import {
   messageOf,
   quoted,
 } from "@diskmesh/domain";
-import { allPages } from "@diskmesh/rpc";
+import { allPages, durationOf, msOfDuration } from "@diskmesh/rpc";
 import { UsageError } from "../output/exit-codes.js";
 import { type Columns, type Output, short } from "../output/output.js";
 import { secondsOf } from "../output/values.js";
@@ -48,14 +48,16 @@ export const passthru: Action = {
     const args = await argumentsOf(call);
     const lifetime = textOption(options, "link");
     if (lifetime !== "") {
-      output.text(await linkOf(call, { target, method, args, lifetimeMs: 1_000 * secondsOf("--link", lifetime) }));
+      output.text(
+        await linkOf(call, { target, method, args, lifetime: durationOf(1_000 * secondsOf("--link", lifetime)) }),
+      );
       return;
     }
     const httpMethod = textOption(options, "verb").toUpperCase();
     const wait = options.wait !== false;
     const listed = await methodOf(call, target, method);
     const isAsync = listed?.async === true;
-    const rest = { signal: call.signal, deadlineMs: DEADLINE_MS + (isAsync ? 0 : (listed?.timeoutMs ?? 0)) };
+    const rest = { signal: call.signal, deadlineMs: DEADLINE_MS + (isAsync ? 0 : msOfDuration(listed?.timeout)) };
     const ask = (wait: boolean) => mesh.passthru.callMethod({ target, method, httpMethod, args, wait }, rest);
     // A task is followed from its start. A call with `wait` would be answered at its end.
     const { outcome } = await ask(wait && !isAsync).catch((error: unknown) => {
@@ -70,7 +72,7 @@ export const passthru: Action = {
 /** Returns the URL of a link, at the host of the director that this command uses. */
 async function linkOf(
   { mesh, signal }: ActionCall,
-  request: Pick<CreateMethodLinkRequest, "target" | "method" | "args" | "lifetimeMs">,
+  request: Pick<CreateMethodLinkRequest, "target" | "method" | "args" | "lifetime">,
 ): Promise<string> {
   const { path, httpsPort } = await mesh.passthru.createMethodLink(request, { signal });
   const { host = "" } = hostPortOf(mesh.addresses("director")[0] ?? "") ?? {};

@@ -1,4 +1,5 @@
 import { BadRequest, type BadRequest_FieldViolation, ErrorInfo, RetryInfo, Status } from "@diskmesh/api/google-rpc";
+import { durationOf, msOfDuration } from "../duration.js";
 
 /** Details of `grpc-status-details-bin` that diskmesh uses. */
 export interface StatusDetails {
@@ -24,9 +25,7 @@ export function encodeStatusDetails(
   if (violation)
     add(BAD_REQUEST_URL, BadRequest.encode(BadRequest.fromPartial({ fieldViolations: [violation] })).finish());
   if (retryAfterMs !== undefined) {
-    const wholeMs = Math.round(retryAfterMs);
-    const retryDelay = { seconds: Math.floor(wholeMs / 1_000), nanos: (wholeMs % 1_000) * 1_000_000 };
-    add(RETRY_INFO_URL, RetryInfo.encode({ retryDelay }).finish());
+    add(RETRY_INFO_URL, RetryInfo.encode({ retryDelay: durationOf(retryAfterMs) }).finish());
   }
   return Status.encode({ code, message, details }).finish();
 }
@@ -41,10 +40,6 @@ export function decodeStatusDetails(bytes: Uint8Array): StatusDetails {
     code,
     message,
     errorInfo: errorInfo && ErrorInfo.decode(errorInfo),
-    retryAfterMs: retryInfo && retryAfterMsOf(RetryInfo.decode(retryInfo)),
+    retryAfterMs: retryInfo && msOfDuration(RetryInfo.decode(retryInfo).retryDelay),
   };
-}
-
-function retryAfterMsOf({ retryDelay }: RetryInfo): number {
-  return (retryDelay?.seconds ?? 0) * 1_000 + (retryDelay?.nanos ?? 0) / 1_000_000;
 }

@@ -8,8 +8,6 @@ import type { RecordedAuthority } from "../store/agent-authority.js";
 import type { AgentTrust, Instance } from "../store/instance.js";
 import { type CertificateState, certificateState, endOfKeys } from "./agent-key.js";
 
-const DAY_MS = 86_400_000;
-
 const STATES: Readonly<Record<CertificateState, AgentCertificateState>> = {
   valid: AgentCertificateState.VALID,
   due: AgentCertificateState.DUE,
@@ -36,7 +34,6 @@ export function encodeAgentCertificate(
     vmCid,
     state: STATES[certificateState(agentKeys, trust ?? any ?? { authority: "", trusted: "" }, nowMs)],
     expireTime: endsAtMs === undefined ? undefined : new Date(endsAtMs),
-    daysLeft: endsAtMs === undefined ? 0 : (endsAtMs - nowMs) / DAY_MS,
     authorityIds: [...new Set(agentKeys.map(({ authority }) => authority))],
   };
 }

@@ -13,7 +13,7 @@ import {
   type PublishedDriver,
 } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseHostId, parseId } from "@diskmesh/domain";
-import { type CallContext, pageOfItems } from "@diskmesh/rpc";
+import { type CallContext, durationOf, pageOfItems } from "@diskmesh/rpc";
 import type { LockHolder } from "../locks/lock-keeper.js";
 import type { NodeError } from "../store/node-error.js";
 import { encodeTask } from "../tasks/wire.js";
@@ -34,11 +34,12 @@ export async function listMethods(
   });
   return {
     nextPageToken,
-    methods: items.map(({ schema, httpMethods, scope, ...method }) => ({
+    methods: items.map(({ schema, httpMethods, scope, timeoutMs, ...method }) => ({
       ...method,
       scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
       httpMethods: [...httpMethods],
       argsSchema: { ...schema },
+      timeout: timeoutMs === 0 ? undefined : durationOf(timeoutMs),
     })),
   };
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { CreateMethodLinkRequest, CreateMethodLinkResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, msOfDuration } from "@diskmesh/rpc";
 import { askerOf, userOf } from "../audit/asker.js";
 import { formatMethod } from "../audit/director-event.js";
 import type { DirectorTransaction } from "../store/schema.js";
@@ -19,11 +19,12 @@ export async function createMethodLink(
   request: CreateMethodLinkRequest,
   call: CallContext,
 ): Promise<CreateMethodLinkResponse> {
-  const { driver, args = {}, lifetimeMs } = request;
+  const { driver, args = {} } = request;
+  const lifetimeMs = msOfDuration(request.lifetime);
   if (config.http === undefined)
     throw new InvalidStateError("the director has no HTTPS API to answer at: set `http` of its config");
   if (!(lifetimeMs >= 1 && lifetimeMs <= MAX_LIFETIME_MS))
-    throw new InvalidArgumentError(`lifetime_ms must be from 1 to ${MAX_LIFETIME_MS}, which is 7 days`);
+    throw new InvalidArgumentError("lifetime must be from 1 ms to 604,800 s, which is 7 days");
   const target = parseTarget(request.target);
   const named = driver === "" ? request.method : `${driver}.${request.method}`;
   const method = await passthru.checkLink(call, { target, method: named, args });

@@ -4,6 +4,7 @@ import {
   MoveReason,
   type PartMove as PartMoveMessage,
 } from "@diskmesh/api/registry";
+import { durationOf } from "@diskmesh/rpc";
 import { leftMsOf, type MoveProgress, rateOf } from "../model/disks/move-progress.js";
 import { moveText } from "../model/disks/move-text.js";
 import type { Move, Part } from "../model/store/disk-parts.js";
@@ -39,6 +40,7 @@ function progressOf({ copies }: Part, progress: MoveProgress | undefined): MoveP
 
 function moveMessage(move: Move, message: string, copy: MoveProgress["copy"]): PartMoveMessage {
   const { reason, requestedAtMs, toHostId, attempts, lastError } = move;
+  const leftMs = copy && leftMsOf(copy);
   return {
     reason: MoveReason[reason],
     requestTime: new Date(requestedAtMs),
@@ -48,6 +50,6 @@ function moveMessage(move: Move, message: string, copy: MoveProgress["copy"]): P
     message,
     copiedBytes: copy?.copiedBytes ?? 0,
     bytesPerSecond: copy === undefined ? 0 : rateOf(copy),
-    remainingMs: (copy && leftMsOf(copy)) ?? 0,
+    remainingDuration: leftMs === undefined ? undefined : durationOf(leftMs),
   };
 }

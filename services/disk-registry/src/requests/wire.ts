@@ -30,6 +30,7 @@ import {
   type Trouble as TroubleMessage,
 } from "@diskmesh/api/registry";
 import { type HostId, InvalidArgumentError, identifiedBy } from "@diskmesh/domain";
+import { durationOf } from "@diskmesh/rpc";
 import type { ActionResult } from "../model/devices/action-result.js";
 import type { DeviceOutcome, Leader, OutcomeCode } from "../model/devices/orders.js";
 import { diskHealth } from "../model/disks/disks.js";
@@ -277,7 +278,7 @@ export function actionResultMessage(result: ActionResult): ActionResultMessage {
   return {
     code: ActionCode[result.code],
     message: result.message,
-    retryAfterMs: result.retryAfterMs,
+    retryDelay: result.code === "E_TRY_AGAIN" ? durationOf(result.retryAfterMs) : undefined,
     dependentDiskIds: [...result.dependentDiskIds],
     erase: result.erase && { ...result.erase },
     unerasedDeviceIds: [...(result.unerasedDeviceIds ?? [])],

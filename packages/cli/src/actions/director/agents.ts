@@ -10,9 +10,15 @@ const COLUMNS: Columns<AgentCertificate> = {
   vm: ({ vmCid }) => vmCid,
   certificate: ({ state }) => state.replace("AGENT_CERTIFICATE_STATE_", ""),
   ends: ({ expireTime }) => timeText(expireTime),
-  // `|| 0` turns -0 into 0.
-  "days left": ({ daysLeft }) => (Math.round(daysLeft * 10) / 10 || 0).toFixed(1),
+  "days left": ({ expireTime }) => daysText(expireTime === undefined ? 0 : expireTime.getTime() - Date.now()),
 };
+
+const DAY_MS = 86_400_000;
+
+function daysText(ms: number): string {
+  // `|| 0` turns -0 into 0.
+  return (Math.round((ms * 10) / DAY_MS) / 10 || 0).toFixed(1);
+}
 
 export const agents: Action = {
   usage: "agents",

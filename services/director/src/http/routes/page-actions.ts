@@ -1,6 +1,7 @@
 import { ActionCode, type ActionResult, HostState } from "@diskmesh/api/registry";
 import { countText, formatIdentity } from "@diskmesh/domain";
 import type { ActionAnswer } from "@diskmesh/page/rows";
+import { msOfDuration } from "@diskmesh/rpc";
 import { askerOf } from "../../audit/asker.js";
 import { cancelTask, getTask, resumeTask } from "../../tasks/handlers.js";
 import { bodyObject } from "../body.js";
@@ -137,14 +138,14 @@ async function noteDeed(
 
 /** E_TRY_AGAIN means that the registry has noted the request and not completed it. */
 function removalAnswer(
-  { code, message, retryAfterMs, unerasedDeviceIds }: ActionResult,
+  { code, message, retryDelay, unerasedDeviceIds }: ActionResult,
   isDry: boolean,
   foreseen: readonly string[],
 ): ActionAnswer {
   const isLater = code === ActionCode.E_TRY_AGAIN;
   if (isDry) return { lines: [...foreseen, isLater ? `for now it waits: ${message}` : message] };
   const unerased = unerasedDeviceIds.length > 0 ? [`not erased: ${unerasedDeviceIds.join(", ")}`] : [];
-  return { lines: [message, ...unerased].filter(Boolean), ...(isLater && { againAfterMs: retryAfterMs }) };
+  return { lines: [message, ...unerased].filter(Boolean), ...(isLater && { againAfterMs: msOfDuration(retryDelay) }) };
 }
 
 async function cancelMove(http: HttpCall, wanted: Wanted): Promise<readonly string[]> {

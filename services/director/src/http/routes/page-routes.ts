@@ -1,6 +1,7 @@
 import { SubjectKind } from "@diskmesh/api/common";
 import { NotFoundError } from "@diskmesh/domain";
 import type { DeviceItem, EventsAnswer, PartsAnswer, WhyAnswer } from "@diskmesh/page/rows";
+import { msOfDuration } from "@diskmesh/rpc";
 import { explain } from "../../explain/handlers.js";
 import { docsText } from "../../page/docs.js";
 import { eventsOf } from "../../page/events.js";
@@ -99,8 +100,13 @@ async function devicesFor(http: HttpCall): Promise<DeviceItem[]> {
   return registries.deviceById(queried(http, "device"));
 }
 
-function partsFor(http: HttpCall): Promise<PartsAnswer> {
-  return http.context.registries.partsOfDisk(queried(http, "disk"));
+async function partsFor(http: HttpCall): Promise<PartsAnswer> {
+  const { parts, devices } = await http.context.registries.partsOfDisk(queried(http, "disk"));
+  const shown = parts.map(({ move, ...part }) => ({
+    ...part,
+    move: move && { ...move, remainingMs: msOfDuration(move.remainingDuration) },
+  }));
+  return { parts: shown, devices };
 }
 
 function timeOf(name: string, value: string | null): Date | undefined {

@@ -6,6 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Duration } from "../../../google/protobuf/duration.js";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
@@ -171,13 +172,13 @@ export interface PublishedMethod {
    * method decides.
    */
   attach: boolean;
-  /** Time limit of a call in ms, as the driver declares it. 0: the node's agent does not tell it. */
-  timeoutMs: number;
   /**
    * Media type of the method's bytes over HTTPS, for example "text/plain". Set: a call returns `data`. Empty: JSON, or
    * bytes of any type.
    */
   contentType: string;
+  /** Time limit of a call, as the driver declares it. Absent: the node's agent does not tell it. */
+  timeout: Duration | undefined;
 }
 
 /** The node or driver whose methods to list. */
@@ -269,8 +270,8 @@ export interface CreateMethodLinkRequest {
   args:
     | { [key: string]: any }
     | undefined;
-  /** Time until the address expires, in ms: from 1 to 604,800,000, which is 7 days. */
-  lifetimeMs: number;
+  /** Time until the address expires: from 1 ms to 7 days. */
+  lifetime: Duration | undefined;
 }
 
 /** A signed address. */
@@ -436,8 +437,8 @@ function createBasePublishedMethod(): PublishedMethod {
     exclusiveLock: false,
     argsSchema: undefined,
     attach: false,
-    timeoutMs: 0,
     contentType: "",
+    timeout: undefined,
   };
 }
 
@@ -470,11 +471,11 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     if (message.attach !== false) {
       writer.uint32(72).bool(message.attach);
     }
-    if (message.timeoutMs !== 0) {
-      writer.uint32(80).int64(message.timeoutMs);
-    }
     if (message.contentType !== "") {
       writer.uint32(90).string(message.contentType);
+    }
+    if (message.timeout !== undefined) {
+      Duration.encode(message.timeout, writer.uint32(98).fork()).join();
     }
     return writer;
   },
@@ -564,20 +565,20 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
             message.attach = reader.bool();
             continue;
           }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
-
-            message.timeoutMs = longToNumber(reader.int64());
-            continue;
-          }
           case 11: {
             if (tag !== 90) {
               break;
             }
 
             message.contentType = reader.string();
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.timeout = Duration.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -606,8 +607,10 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     message.exclusiveLock = object.exclusiveLock ?? false;
     message.argsSchema = object.argsSchema ?? undefined;
     message.attach = object.attach ?? false;
-    message.timeoutMs = object.timeoutMs ?? 0;
     message.contentType = object.contentType ?? "";
+    message.timeout = (object.timeout !== undefined && object.timeout !== null)
+      ? Duration.fromPartial(object.timeout)
+      : undefined;
     return message;
   },
 };
@@ -988,7 +991,7 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
 };
 
 function createBaseCreateMethodLinkRequest(): CreateMethodLinkRequest {
-  return { target: undefined, method: "", driver: "", args: undefined, lifetimeMs: 0 };
+  return { target: undefined, method: "", driver: "", args: undefined, lifetime: undefined };
 }
 
 export const CreateMethodLinkRequest: MessageFns<CreateMethodLinkRequest> = {
@@ -1005,8 +1008,8 @@ export const CreateMethodLinkRequest: MessageFns<CreateMethodLinkRequest> = {
     if (message.args !== undefined) {
       Struct.encode(Struct.wrap(message.args), writer.uint32(34).fork()).join();
     }
-    if (message.lifetimeMs !== 0) {
-      writer.uint32(40).int64(message.lifetimeMs);
+    if (message.lifetime !== undefined) {
+      Duration.encode(message.lifetime, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -1056,12 +1059,12 @@ export const CreateMethodLinkRequest: MessageFns<CreateMethodLinkRequest> = {
             message.args = Struct.unwrap(Struct.decode(reader, reader.uint32()));
             continue;
           }
-          case 5: {
-            if (tag !== 40) {
+          case 6: {
+            if (tag !== 50) {
               break;
             }
 
-            message.lifetimeMs = longToNumber(reader.int64());
+            message.lifetime = Duration.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1087,7 +1090,9 @@ export const CreateMethodLinkRequest: MessageFns<CreateMethodLinkRequest> = {
     message.method = object.method ?? "";
     message.driver = object.driver ?? "";
     message.args = object.args ?? undefined;
-    message.lifetimeMs = object.lifetimeMs ?? 0;
+    message.lifetime = (object.lifetime !== undefined && object.lifetime !== null)
+      ? Duration.fromPartial(object.lifetime)
+      : undefined;
     return message;
   },
 };

@@ -217,8 +217,6 @@ export interface AgentCertificate {
   expireTime:
     | Date
     | undefined;
-  /** Days until expiry; zero or negative once expired. */
-  daysLeft: number;
   /** IDs of the issuing CAs. Several when the director does not know which certificate the agent uses. */
   authorityIds: string[];
 }
@@ -698,7 +696,6 @@ function createBaseAgentCertificate(): AgentCertificate {
     vmCid: "",
     state: AgentCertificateState.UNSPECIFIED,
     expireTime: undefined,
-    daysLeft: 0,
     authorityIds: [],
   };
 }
@@ -725,9 +722,6 @@ export const AgentCertificate: MessageFns<AgentCertificate> = {
     }
     if (message.expireTime !== undefined) {
       Timestamp.encode(toTimestamp(message.expireTime), writer.uint32(58).fork()).join();
-    }
-    if (message.daysLeft !== 0) {
-      writer.uint32(65).double(message.daysLeft);
     }
     for (const v of message.authorityIds) {
       writer.uint32(74).string(v!);
@@ -804,14 +798,6 @@ export const AgentCertificate: MessageFns<AgentCertificate> = {
             message.expireTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
-          case 8: {
-            if (tag !== 65) {
-              break;
-            }
-
-            message.daysLeft = reader.double();
-            continue;
-          }
           case 9: {
             if (tag !== 74) {
               break;
@@ -844,7 +830,6 @@ export const AgentCertificate: MessageFns<AgentCertificate> = {
     message.vmCid = object.vmCid ?? "";
     message.state = object.state ?? AgentCertificateState.UNSPECIFIED;
     message.expireTime = object.expireTime ?? undefined;
-    message.daysLeft = object.daysLeft ?? 0;
     message.authorityIds = object.authorityIds?.map((e) => e) || [];
     return message;
   },

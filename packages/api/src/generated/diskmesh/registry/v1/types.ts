@@ -6,6 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Duration } from "../../../google/protobuf/duration.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
 /** State of a host, derived from its agent's heartbeats and from operator overrides. */
@@ -666,7 +667,7 @@ export const ActionCode = {
   S_ALREADY: "ACTION_CODE_S_ALREADY",
   /**
    * E_TRY_AGAIN - The action is recorded, and goes on by itself when what it waits for ends. To learn its end, repeat the call after
-   * retry_after_ms.
+   * retry_delay.
    */
   E_TRY_AGAIN: "ACTION_CODE_E_TRY_AGAIN",
   /** S_PARTLY - Add* is done in part: devices are refused, or none can be used. The message names each and its remedy. */
@@ -1072,7 +1073,7 @@ export interface DiskLimits {
   writeBytesPerSecond: number;
   /**
    * Burst: an idle disk saves up the budget of this number of seconds, at most 3,600, and may then use it at once. 0: the
-   * budget of a tenth of a second.
+   * budget of a tenth of a second. A whole number, not a Duration, because it multiplies the rates above.
    */
   burstSeconds: number;
 }
@@ -1231,8 +1232,8 @@ export interface PartMove {
   copiedBytes: number;
   /** Rate of the present try in bytes per second. 0: not known. */
   bytesPerSecond: number;
-  /** Expected time in milliseconds until the present try has copied all bytes. 0: not known. */
-  remainingMs: number;
+  /** Expected time until the present try has copied all bytes. Absent: not known. */
+  remainingDuration: Duration | undefined;
 }
 
 /** A name and a value. */
@@ -1249,8 +1250,6 @@ export interface ActionResult {
   code: ActionCode;
   /** Object, reason and remedy, for people. */
   message: string;
-  /** Set with E_TRY_AGAIN: milliseconds to wait before the next call. */
-  retryAfterMs: number;
   /**
    * Set with E_TRY_AGAIN: all disks that still block the action. Each answer contains the complete list. Purge*: the
    * disks that lost devices.
@@ -1265,6 +1264,8 @@ export interface ActionResult {
    * with any code: all devices for which other hardware was accepted while the former hardware was not erased.
    */
   unerasedDeviceIds: string[];
+  /** Set with E_TRY_AGAIN: time to wait before the next call. */
+  retryDelay: Duration | undefined;
 }
 
 /** Progress of the erases that a removal waits for. Devices whose erase is complete are not counted. */
@@ -3869,7 +3870,7 @@ function createBasePartMove(): PartMove {
     message: "",
     copiedBytes: 0,
     bytesPerSecond: 0,
-    remainingMs: 0,
+    remainingDuration: undefined,
   };
 }
 
@@ -3899,8 +3900,8 @@ export const PartMove: MessageFns<PartMove> = {
     if (message.bytesPerSecond !== 0) {
       writer.uint32(64).int64(message.bytesPerSecond);
     }
-    if (message.remainingMs !== 0) {
-      writer.uint32(72).int64(message.remainingMs);
+    if (message.remainingDuration !== undefined) {
+      Duration.encode(message.remainingDuration, writer.uint32(82).fork()).join();
     }
     return writer;
   },
@@ -3982,12 +3983,12 @@ export const PartMove: MessageFns<PartMove> = {
             message.bytesPerSecond = longToNumber(reader.int64());
             continue;
           }
-          case 9: {
-            if (tag !== 72) {
+          case 10: {
+            if (tag !== 82) {
               break;
             }
 
-            message.remainingMs = longToNumber(reader.int64());
+            message.remainingDuration = Duration.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -4015,7 +4016,9 @@ export const PartMove: MessageFns<PartMove> = {
     message.message = object.message ?? "";
     message.copiedBytes = object.copiedBytes ?? 0;
     message.bytesPerSecond = object.bytesPerSecond ?? 0;
-    message.remainingMs = object.remainingMs ?? 0;
+    message.remainingDuration = (object.remainingDuration !== undefined && object.remainingDuration !== null)
+      ? Duration.fromPartial(object.remainingDuration)
+      : undefined;
     return message;
   },
 };
@@ -4091,10 +4094,10 @@ function createBaseActionResult(): ActionResult {
   return {
     code: ActionCode.UNSPECIFIED,
     message: "",
-    retryAfterMs: 0,
     dependentDiskIds: [],
     erase: undefined,
     unerasedDeviceIds: [],
+    retryDelay: undefined,
   };
 }
 
@@ -4106,9 +4109,6 @@ export const ActionResult: MessageFns<ActionResult> = {
     if (message.message !== "") {
       writer.uint32(18).string(message.message);
     }
-    if (message.retryAfterMs !== 0) {
-      writer.uint32(24).int64(message.retryAfterMs);
-    }
     for (const v of message.dependentDiskIds) {
       writer.uint32(34).string(v!);
     }
@@ -4117,6 +4117,9 @@ export const ActionResult: MessageFns<ActionResult> = {
     }
     for (const v of message.unerasedDeviceIds) {
       writer.uint32(50).string(v!);
+    }
+    if (message.retryDelay !== undefined) {
+      Duration.encode(message.retryDelay, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -4150,14 +4153,6 @@ export const ActionResult: MessageFns<ActionResult> = {
             message.message = reader.string();
             continue;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
-            message.retryAfterMs = longToNumber(reader.int64());
-            continue;
-          }
           case 4: {
             if (tag !== 34) {
               break;
@@ -4182,6 +4177,14 @@ export const ActionResult: MessageFns<ActionResult> = {
             message.unerasedDeviceIds.push(reader.string());
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.retryDelay = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4201,12 +4204,14 @@ export const ActionResult: MessageFns<ActionResult> = {
     const message = createBaseActionResult();
     message.code = object.code ?? ActionCode.UNSPECIFIED;
     message.message = object.message ?? "";
-    message.retryAfterMs = object.retryAfterMs ?? 0;
     message.dependentDiskIds = object.dependentDiskIds?.map((e) => e) || [];
     message.erase = (object.erase !== undefined && object.erase !== null)
       ? EraseProgress.fromPartial(object.erase)
       : undefined;
     message.unerasedDeviceIds = object.unerasedDeviceIds?.map((e) => e) || [];
+    message.retryDelay = (object.retryDelay !== undefined && object.retryDelay !== null)
+      ? Duration.fromPartial(object.retryDelay)
+      : undefined;
     return message;
   },
 };
