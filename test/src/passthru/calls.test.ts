@@ -1,3 +1,4 @@
+import { HttpMethod } from "@diskmesh/api/director";
 import {
   AlreadyExistsError,
   type DomainError,
@@ -201,7 +202,7 @@ describe("vendor passthru, a call", () => {
     it("bytes are answered as data, and a method with attach is listed so", async () => {
       expect(await call("bytes")).to.deep.equal({ $case: "data", value: EVERY_BYTE });
       expect(await call("bytes", { size: 0 })).to.deep.equal({ $case: "data", value: Buffer.alloc(0) });
-      expect(await call("report", {}, { httpMethod: "GET" })).to.deep.equal({
+      expect(await call("report", {}, { httpMethod: HttpMethod.GET })).to.deep.equal({
         $case: "data",
         value: Buffer.from("caf\u00e9\n"),
       });
@@ -214,6 +215,11 @@ describe("vendor passthru, a call", () => {
       expect(methods.filter(({ attach }) => attach).map(({ name }) => name)).to.deep.equal(["report"]);
       const ofDriver = (await scene.vendors.listMethods({ target })).methods;
       expect(ofDriver.map(({ name }) => name)).to.include("d_bytes");
+    });
+
+    it("refuses an HTTP method that is unknown", async () => {
+      const request = { target: nodeTarget(), method: "echo", httpMethod: HttpMethod.UNRECOGNIZED };
+      await rejection(scene.vendors.callMethod(request), InvalidArgumentError, "The method echo does not support HTTP");
     });
 
     it("a link is refused for a method that no GET answers, for secret arguments, and for more than 7 days", async () => {

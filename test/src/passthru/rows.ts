@@ -1,4 +1,4 @@
-import type { MethodTarget } from "@diskmesh/api/director";
+import { HttpMethod, type MethodTarget } from "@diskmesh/api/director";
 
 /** Node under test, and its driver. */
 export const NODE = "host-1";
@@ -53,7 +53,10 @@ export const ROWS: readonly Row[] = [
   ),
   row("13 a verb declared in small letters", ["GET", `${B}/lower`], 200, { json: "lower" }),
   row("14 HEAD where it is listed", ["HEAD", `${B}/lower`], 200),
-  row("15 TRACE", ["TRACE", `${B}/echo`], 400, { error: E("The method echo does not support HTTP TRACE") }),
+  row("15 TRACE", ["TRACE", `${B}/echo`], 400, {
+    error: E("The method echo does not support HTTP TRACE"),
+    ...HTTP,
+  }),
   row("16 nothing -> null", ["POST", `${B}/none`], 200, { json: null }),
   row("17 a text", ["GET", `${B}/str`], 200, { json: "hello" }),
   row("17 an empty text", ["GET", `${B}/empty`], 200, { json: "" }),
@@ -178,5 +181,10 @@ export function grpcCallOf({ send: [httpMethod, path, args] }: Row) {
   const target: MethodTarget = {
     target: kind === "nodes" ? { $case: "nodeId", value: name } : { $case: "driver", value: name },
   };
-  return { target, httpMethod, method: inPath ?? url.searchParams.get("method") ?? "", args: args as object };
+  return {
+    target,
+    httpMethod: HttpMethod[httpMethod as keyof typeof HttpMethod],
+    method: inPath ?? url.searchParams.get("method") ?? "",
+    args: args as object,
+  };
 }

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
+import { HttpMethod } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
@@ -33,7 +34,7 @@ describe("vendor passthru, drivers for any host", () => {
   };
   const call = async (method: string, more: object = {}) => {
     const args = { device_id: await deviceId(), ...more };
-    const request = { target: nodeTarget(), method, httpMethod: "POST", args, wait: true };
+    const request = { target: nodeTarget(), method, httpMethod: HttpMethod.POST, args, wait: true };
     return (await scene.vendors.callMethod(request)).outcome;
   };
 

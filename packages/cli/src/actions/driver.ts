@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import { resolve } from "node:path";
-import { MethodScope } from "@diskmesh/api/director";
+import { HttpMethod, MethodScope } from "@diskmesh/api/director";
 import { InvalidArgumentError, type Logger, messageOf, quoted } from "@diskmesh/domain";
 import type { DriverHost, DriverListing, DriverOffers } from "@diskmesh/driver/host";
 import { durationOf } from "@diskmesh/rpc";
@@ -57,11 +57,12 @@ async function tryDriver(call: ActionCall, host: DriverHost, method: string, arg
     const all = [...listing.nodeMethods, ...listing.driverMethods];
     call.output.list(
       METHOD_COLUMNS,
-      all.map(({ scope, timeoutMs, ...each }) => ({
+      all.map(({ scope, timeoutMs, httpMethods, ...each }) => ({
         ...each,
         scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
         driver: listing.name,
         timeout: durationOf(timeoutMs),
+        httpMethods: httpMethods.map((verb) => HttpMethod[verb]),
       })),
       "no methods",
     );

@@ -1,6 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
-import type { CreateMethodLinkRequest, MethodTarget, PublishedMethod } from "@diskmesh/api/director";
+import {
+  type CreateMethodLinkRequest,
+  HttpMethod,
+  type MethodTarget,
+  type PublishedMethod,
+} from "@diskmesh/api/director";
 import {
   AbortedError,
   formatHostPort,
@@ -13,13 +18,13 @@ import {
 import { allPages, durationOf, msOfDuration } from "@diskmesh/rpc";
 import { UsageError } from "../output/exit-codes.js";
 import { type Columns, type Output, short } from "../output/output.js";
-import { secondsOf } from "../output/values.js";
+import { named, secondsOf } from "../output/values.js";
 import { type Action, type ActionCall, textOption } from "./action.js";
 import { followTask } from "./task-run.js";
 
 export const METHOD_COLUMNS: Columns<Omit<PublishedMethod, "argsSchema" | "exclusiveLock">> = {
   method: ({ name }) => name,
-  verbs: ({ httpMethods }) => httpMethods.join(" "),
+  verbs: ({ httpMethods }) => httpMethods.map(short).join(" "),
   "": ({ async }) => (async ? "a task" : ""),
   scope: ({ scope }) => short(scope).toLowerCase(),
   driver: ({ driver }) => driver,
@@ -53,7 +58,8 @@ export const passthru: Action = {
       );
       return;
     }
-    const httpMethod = textOption(options, "verb").toUpperCase();
+    const verb = textOption(options, "verb");
+    const httpMethod = verb === "" ? HttpMethod.UNSPECIFIED : named("verb", HttpMethod, verb);
     const wait = options.wait !== false;
     const listed = await methodOf(call, target, method);
     const isAsync = listed?.async === true;

@@ -177,7 +177,7 @@ function printable(value: string | number | boolean): string {
 /** Returns an enum value's name without the enum's prefix. */
 export function short(value: string): string {
   return value.replace(
-    /^(ACTION_CODE|ATTACH_STATE|DRIVER_STATE|HOST_STATE|HEALTH|IDENTIFIED_BY|INSTANCE_STATE|JOBS_STATE|METHOD_SCOPE|PUBLICATION_STATE|STEP_STATE|TASK_STATE|TASK_QUEUE|VM_STATE)_/,
+    /^(ACTION_CODE|ATTACH_STATE|DRIVER_STATE|HOST_STATE|HEALTH|HTTP_METHOD|IDENTIFIED_BY|INSTANCE_STATE|JOBS_STATE|METHOD_SCOPE|PUBLICATION_STATE|STEP_STATE|TASK_STATE|TASK_QUEUE|VM_STATE)_/,
     "",
   );
 }

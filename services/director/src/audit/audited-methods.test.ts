@@ -1,5 +1,5 @@
 import { AdminServiceDefinition } from "@diskmesh/api/common";
-import { type Event, ResurrectionServiceDefinition, TaskState } from "@diskmesh/api/director";
+import { Authentication, type Event, ResurrectionServiceDefinition, TaskState } from "@diskmesh/api/director";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { type CallOptions, createClient } from "@diskmesh/rpc";
@@ -74,7 +74,7 @@ describe("audit of the director's methods", () => {
         return found;
       });
       expect(events.map(told)).to.deep.equal([expected]);
-      expect(events[0]).to.include({ user: "operator", requestId, authentication: "certificate" });
+      expect(events[0]).to.include({ user: "operator", requestId, authentication: Authentication.CERTIFICATE });
       await eventually(() => expect(linesOf(requestId)).to.have.length(1));
       expect(linesOf(requestId)[0]).to.include({ status: "OK", caller: "operator" });
       expect(JSON.stringify(linesOf(requestId))).not.to.include("secret-1");

@@ -1,4 +1,9 @@
-import type { ListEventsRequest, ListEventsResponse, Event as WireEvent } from "@diskmesh/api/director";
+import {
+  Authentication,
+  type ListEventsRequest,
+  type ListEventsResponse,
+  type Event as WireEvent,
+} from "@diskmesh/api/director";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { LIST_LIMITS, parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
 import type { NumberedEvent } from "../store/director-event.js";
@@ -74,6 +79,12 @@ function thingsOf({ objectName, deployment, instance, context }: NumberedEvent):
   return [objectName, deployment, instance, ...instance.split("/"), ...Object.values(context)];
 }
 
-function encodeEvent({ timeMs, context, ...event }: NumberedEvent): WireEvent {
-  return { ...event, eventTime: new Date(timeMs), context: { ...context } };
+function encodeEvent({ timeMs, context, authentication, ...event }: NumberedEvent): WireEvent {
+  return {
+    ...event,
+    eventTime: new Date(timeMs),
+    context: { ...context },
+    authentication:
+      Authentication[authentication.toUpperCase() as keyof typeof Authentication] ?? Authentication.UNSPECIFIED,
+  };
 }

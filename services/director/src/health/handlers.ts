@@ -17,7 +17,7 @@ import type { HealthContext } from "./context.js";
 import { checkAnswers } from "./problem.js";
 import { decideResurrections, watchedVms } from "./resurrection.js";
 import { EVERYWHERE, scopeOf } from "./resurrection-switch.js";
-import { encodeProblem } from "./wire.js";
+import { encodeProblem, parseResolution } from "./wire.js";
 
 export async function getResurrection({
   tablet,
@@ -83,7 +83,7 @@ export const problemTasks: { readonly [Method in Name]: Serve<TaskContext, Servi
   }),
   resolveProblems: taskMethod("normal", ({ auto, ...request }) => {
     const deployment = parseName("deployment", request.deployment);
-    const answers = request.answers.map(({ problemId, resolution }) => ({ problemId, resolution }));
+    const answers = request.answers.map((each) => ({ ...each, resolution: parseResolution(each.resolution) }));
     const about = { about: { field: "answers" } };
     if (answers.length === 0 && !auto)
       throw new InvalidArgumentError("answers is empty: name problems, or set auto", about);

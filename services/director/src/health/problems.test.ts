@@ -1,4 +1,12 @@
-import { PersistentDiskState, type Problem, type Task, TaskState, VmState } from "@diskmesh/api/director";
+import {
+  PersistentDiskState,
+  type Problem,
+  ProblemResolutionType,
+  ProblemType,
+  type Task,
+  TaskState,
+  VmState,
+} from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { leaveToVerify } from "@diskmesh/testkit";
@@ -56,7 +64,9 @@ describe("a deployment that deviates from its records", () => {
     return list();
   };
   const list = async () => (await director.problems.listProblems({ deployment: "web" })).problems;
-  const resolve = async (...answers: { readonly problemId: number; readonly resolution: string }[]): Promise<Task> =>
+  const resolve = async (
+    ...answers: { readonly problemId: number; readonly resolution: ProblemResolutionType }[]
+  ): Promise<Task> =>
     (await director.problems.resolveProblems({ deployment: "web", answers, wait: true })).task as Task;
   const auto = async () =>
     (await director.problems.resolveProblems({ deployment: "web", auto: true, wait: true })).task as Task;
@@ -123,16 +133,16 @@ describe("a deployment that deviates from its records", () => {
     const [problem] = await scan();
     await agent.start();
     const before = await state();
-    const task = await resolve({ problemId: problem?.problemId ?? 0, resolution: "recreate_vm" });
+    const task = await resolve({ problemId: problem?.problemId ?? 0, resolution: ProblemResolutionType.RECREATE_VM });
     expect(task.state).to.equal(TaskState.DONE);
     expect(task.result).to.match(/^unresponsive_agent \(\d+\): the problem no longer exists: nothing was done$/);
     expect(await state()).to.deep.equal(before);
     expect(await list()).to.deep.equal([]);
   });
 
-  const MENDED: [string, () => Promise<void>, string][] = [
-    ["an agent is silent, and its VM rebooted", async () => silentUntil("app", "rebootVm"), "reboot_vm"],
-    ["an agent is silent, and its VM is recreated", async () => silentUntil("app", "createVm"), "recreate_vm"],
+  const MENDED: [string, () => Promise<void>, keyof typeof ProblemResolutionType][] = [
+    ["an agent is silent, and its VM rebooted", async () => silentUntil("app", "rebootVm"), "REBOOT_VM"],
+    ["an agent is silent, and its VM is recreated", async () => silentUntil("app", "createVm"), "RECREATE_VM"],
     [
       "a disk is where it should not be",
       async () => {
@@ -140,7 +150,7 @@ describe("a deployment that deviates from its records", () => {
         cloudDisk((await data())?.diskCid).vmCid = vmCid;
         cloudDisk((await persistentDisk()).diskCid).vmCid = vmCid;
       },
-      "reattach_disk",
+      "REATTACH_DISK",
     ],
     [
       "a detached disk is attached",
@@ -148,25 +158,25 @@ describe("a deployment that deviates from its records", () => {
         await director.detach("data");
         cloudDisk((await data())?.diskCid).vmCid = (await instanceOf("app")).vmCid;
       },
-      "detach_disk",
+      "DETACH_DISK",
     ],
     [
       "a disk is not mounted",
       async () => {
         (await agentOf("db")).mountedCid = undefined;
       },
-      "reattach_disk",
+      "REATTACH_DISK",
     ],
-    ["a link is missing", async () => (await agentOf("db")).links.clear(), "add_link"],
+    ["a link is missing", async () => (await agentOf("db")).links.clear(), "ADD_LINK"],
     [
       "a link is too many",
       async () => void (await agentOf("app")).links.set((await data())?.diskCid ?? "", {}),
-      "remove_link",
+      "REMOVE_LINK",
     ],
-    ["a VM without a record", async () => strange("vm-stranger"), "delete_vm"],
+    ["a VM without a record", async () => strange("vm-stranger"), "DELETE_VM"],
   ];
   for (const [what, harm, resolution] of MENDED)
-    it(`${what} -> ${resolution}, and a scan finds nothing`, async () => {
+    it(`${what} -> ${resolution.toLowerCase()}, and a scan finds nothing`, async () => {
       await harm();
       const before = await state();
       director.cpi.calls.length = 0;
@@ -176,7 +186,9 @@ describe("a deployment that deviates from its records", () => {
       expect(await state()).to.deep.equal(before, "a scan changes nothing");
       expect(director.cpi.calls).to.deep.equal([]);
       expect(director.agents.flatMap((agent) => agent.calls).filter((call) => !call.startsWith("list"))).to.be.empty;
-      const task = await resolve(...found.map(({ problemId }) => ({ problemId, resolution })));
+      const task = await resolve(
+        ...found.map(({ problemId }) => ({ problemId, resolution: ProblemResolutionType[resolution] })),
+      );
       expect(task.state).to.equal(TaskState.DONE, task.result);
       expect(await scan()).to.deep.equal([]);
       for (const { vmCid, diskCid } of (await state()).dynamic) expect(cloudDisk(diskCid).vmCid).to.equal(vmCid);
@@ -202,7 +214,10 @@ describe("a deployment that deviates from its records", () => {
     const task = await resolve(
       ...found.map(({ problemId, type }) => ({
         problemId,
-        resolution: type === "missing_disk" ? "delete_disk_reference" : "delete_vm_reference",
+        resolution:
+          type === ProblemType.MISSING_DISK
+            ? ProblemResolutionType.DELETE_DISK_REFERENCE
+            : ProblemResolutionType.DELETE_VM_REFERENCE,
       })),
     );
     expect(task.state).to.equal(TaskState.DONE, task.result);
@@ -220,7 +235,7 @@ describe("a deployment that deviates from its records", () => {
       TaskState.DONE,
     );
     const left = (await scan()).map((problem) => `${problem.type} ${problem.vmCid}`);
-    expect(left).to.deep.equal([`unknown_vm ${vmCid}`]);
+    expect(left).to.deep.equal([`PROBLEM_TYPE_UNKNOWN_VM ${vmCid}`]);
   });
 
   it("hard stopped or ignored instances -> no problem; ignored after the scan -> no resolution", async () => {
@@ -229,7 +244,7 @@ describe("a deployment that deviates from its records", () => {
     expect(stopped.task?.state).to.equal(TaskState.DONE, stopped.task?.result);
     killVm((await instanceOf("db")).vmCid);
     const [problem, ...more] = await scan();
-    expect([problem?.type, more]).to.deep.equal(["missing_vm", []]);
+    expect([problem?.type, more]).to.deep.equal([ProblemType.MISSING_VM, []]);
     await director.lifecycle.ignore({ selection: select("db") });
     const before = await state();
     const task = await auto();
@@ -247,14 +262,18 @@ describe("a deployment that deviates from its records", () => {
     director.cpi.failNext("rebootVm", new InvalidStateError("the plug is stuck"));
     const found = await scan();
     const task = await resolve(
-      ...found.map(({ problemId, type }) => ({ problemId, resolution: type === "missing_vm" ? "" : "reboot_vm" })),
+      ...found.map(({ problemId, type }) => ({
+        problemId,
+        resolution:
+          type === ProblemType.MISSING_VM ? ProblemResolutionType.UNSPECIFIED : ProblemResolutionType.REBOOT_VM,
+      })),
     );
     expect(task.state).to.equal(TaskState.ERROR);
     expect(task.result).to.match(/^1 of 2 problems were not resolved\n/);
     expect(task.result).to.contain("recreate_vm: done");
     const [left, ...more] = await list();
     expect(more).to.deep.equal([]);
-    expect(left?.type).to.equal("unresponsive_agent");
+    expect(left?.type).to.equal(ProblemType.UNRESPONSIVE_AGENT);
     expect(left?.lastError).to.equal("reboot_vm: CPI rebootVm failed: the plug is stuck");
   });
 
@@ -292,22 +311,35 @@ describe("a deployment that deviates from its records", () => {
     killVm((await instanceOf("db")).vmCid);
     const [problem] = await scan();
     const problemId = problem?.problemId ?? 0;
-    await rejection(resolve({ problemId: problemId + 1, resolution: "ignore" }), NotFoundError, "has no problem");
-    await rejection(resolve({ problemId: -1, resolution: "ignore" }), NotFoundError, "has no problem");
     await rejection(
-      resolve({ problemId, resolution: "add_link" }),
+      resolve({ problemId: problemId + 1, resolution: ProblemResolutionType.IGNORE }),
+      NotFoundError,
+      "has no problem",
+    );
+    await rejection(
+      resolve({ problemId: -1, resolution: ProblemResolutionType.IGNORE }),
+      NotFoundError,
+      "has no problem",
+    );
+    await rejection(
+      resolve({ problemId, resolution: ProblemResolutionType.ADD_LINK }),
       InvalidArgumentError,
       "has no resolution `add_link`",
     );
+    await rejection(
+      resolve({ problemId, resolution: ProblemResolutionType.UNRECOGNIZED }),
+      InvalidArgumentError,
+      "does not know",
+    );
     await rejection(resolve(), InvalidArgumentError, "set auto");
-    const twice = [1, 2].map(() => ({ problemId, resolution: "ignore" }));
+    const twice = [1, 2].map(() => ({ problemId, resolution: ProblemResolutionType.IGNORE }));
     await rejection(resolve(...twice), InvalidArgumentError, "twice");
     const nobody = { deployment: "nobody" };
     await rejection(director.problems.scanDeployment(nobody), NotFoundError, "nobody");
     await rejection(director.problems.listProblems(nobody), NotFoundError, "nobody");
     await rejection(director.problems.resolveProblems({ ...nobody, auto: true }), NotFoundError, "nobody");
-    expect((await resolve({ problemId, resolution: "ignore" })).state).to.equal(TaskState.DONE);
-    await rejection(resolve({ problemId, resolution: "ignore" }), NotFoundError, "has no problem");
+    expect((await resolve({ problemId, resolution: ProblemResolutionType.IGNORE })).state).to.equal(TaskState.DONE);
+    await rejection(resolve({ problemId, resolution: ProblemResolutionType.IGNORE }), NotFoundError, "has no problem");
     expect((await scan()).map((each) => each.problemId)).to.deep.equal([problemId]);
   });
 });

@@ -4,6 +4,7 @@ import {
   DriverState,
   type GetNodeRequest,
   type GetNodeResponse,
+  HttpMethod,
   type ListDriversRequest,
   type ListDriversResponse,
   type ListMethodsRequest,
@@ -37,7 +38,8 @@ export async function listMethods(
     methods: items.map(({ schema, httpMethods, scope, timeoutMs, ...method }) => ({
       ...method,
       scope: MethodScope[scope.toUpperCase() as Uppercase<typeof scope>],
-      httpMethods: [...httpMethods],
+      // Agents of other versions may accept unknown methods.
+      httpMethods: httpMethods.map((each) => HttpMethod[each as keyof typeof HttpMethod] ?? HttpMethod.UNSPECIFIED),
       argsSchema: { ...schema },
       timeout: timeoutMs === 0 ? undefined : durationOf(timeoutMs),
     })),
@@ -54,7 +56,7 @@ export async function callMethod(
   const outcome = await passthru.call(call, {
     target: parseTarget(request.target),
     method: driver === "" ? method : `${driver}.${method}`,
-    httpMethod: (request.httpMethod || "POST").toUpperCase(),
+    httpMethod: request.httpMethod === HttpMethod.UNSPECIFIED ? "POST" : request.httpMethod.replace("HTTP_METHOD_", ""),
     args,
     wait,
     requestId: requestId === "" ? "" : parseId("request_id", requestId),

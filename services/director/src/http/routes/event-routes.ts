@@ -1,6 +1,7 @@
-import type { Event } from "@diskmesh/api/director";
+import { Authentication, type Event } from "@diskmesh/api/director";
 import { NotFoundError } from "@diskmesh/domain";
 import { listEvents, NO_FILTERS } from "../../audit/handlers.js";
+import { lower } from "../../page/fleet-rows.js";
 import { json } from "../answer.js";
 import { BadRequestError } from "../http-error.js";
 import type { HttpCall, Route } from "../route.js";
@@ -96,7 +97,8 @@ function eventObject(event: Event): object {
     answer: event.answer,
     request_id: event.requestId,
     trace_id: event.traceId,
-    authentication: event.authentication,
+    authentication:
+      event.authentication === Authentication.UNSPECIFIED ? "" : lower("AUTHENTICATION_", event.authentication),
   };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""));
 }

@@ -1,8 +1,11 @@
+import { ProblemResolutionType } from "@diskmesh/api/director";
 import { NotImplementedError, parseName } from "@diskmesh/domain";
 import { listSnapshots, persistentDiskTasks, recordedDisks } from "../../disks/persistent/handlers.js";
 import { listProblems, problemTasks } from "../../health/handlers.js";
+import { resolutionNamed } from "../../health/wire.js";
 import { selectInstances } from "../../instances/lifecycle.js";
 import { instancesOf } from "../../instances/recorded-deployments.js";
+import { lower } from "../../page/fleet-rows.js";
 import type { PossibleOrphan } from "../../store/possible-orphan.js";
 import { parseSelection } from "../../tasks/parse.js";
 import { vmTasks } from "../../vms/handlers.js";
@@ -119,10 +122,10 @@ export const upkeepRoutes: readonly Route[] = [
         ({ problems }) =>
           problems.map(({ problemId, type, description, resolutions, instanceGroup }) => ({
             id: problemId,
-            type,
+            type: lower("PROBLEM_TYPE_", type),
             instance_group: instanceGroup,
             description,
-            resolutions: resolutions.map(({ name, plan }) => ({ name, plan })),
+            resolutions: resolutions.map(({ type, plan }) => ({ name: lower("PROBLEM_RESOLUTION_TYPE_", type), plan })),
           })),
       );
       return jsonList(pages);
@@ -173,8 +176,11 @@ async function instanceIdOf({ context, param }: HttpCall): Promise<string> {
 function answerOf(id: string, resolution: unknown) {
   if (!/^[1-9]\d{0,14}$/.test(id)) throw new BadRequestError("a problem's id is a number");
   // Clients send null to choose the default resolution.
-  if (resolution === null) return { problemId: Number(id), resolution: "" };
-  if (typeof resolution !== "string")
-    throw new BadRequestError(`the resolution of problem ${id} is not a name: give the name of a resolution`);
-  return { problemId: Number(id), resolution };
+  if (resolution === null) return { problemId: Number(id), resolution: ProblemResolutionType.UNSPECIFIED };
+  const known = typeof resolution === "string" ? resolutionNamed(resolution) : undefined;
+  if (known === undefined)
+    throw new BadRequestError(
+      `the resolution of problem ${id} is unknown: give the name of one that the problem lists`,
+    );
+  return { problemId: Number(id), resolution: known };
 }

@@ -424,7 +424,7 @@ export interface Instance {
 /** The last heartbeat of a VM's agent. */
 export interface AgentHealth {
   /**
-   * State of the jobs, for example "running". "unresponsive agent": no heartbeat for 90 s. Empty: no heartbeat received
+   * State of the jobs in the agent's word, for example "running". "unresponsive agent": no heartbeat for 90 s. Empty: no heartbeat received
    * yet.
    */
   jobState: string;

@@ -8,6 +8,82 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
+/** How a caller logged in. */
+export const Authentication = {
+  /** UNSPECIFIED - An action of the director itself. */
+  UNSPECIFIED: "AUTHENTICATION_UNSPECIFIED",
+  /** CERTIFICATE - With a certificate. */
+  CERTIFICATE: "AUTHENTICATION_CERTIFICATE",
+  /** PASSWORD - With a password. */
+  PASSWORD: "AUTHENTICATION_PASSWORD",
+  /** TOKEN - With a token of a UAA. */
+  TOKEN: "AUTHENTICATION_TOKEN",
+  /** SESSION - At the director's page. */
+  SESSION: "AUTHENTICATION_SESSION",
+  /** LINK - Not at all: the caller had an address of CreateMethodLink. */
+  LINK: "AUTHENTICATION_LINK",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type Authentication = typeof Authentication[keyof typeof Authentication];
+
+export namespace Authentication {
+  export type UNSPECIFIED = typeof Authentication.UNSPECIFIED;
+  export type CERTIFICATE = typeof Authentication.CERTIFICATE;
+  export type PASSWORD = typeof Authentication.PASSWORD;
+  export type TOKEN = typeof Authentication.TOKEN;
+  export type SESSION = typeof Authentication.SESSION;
+  export type LINK = typeof Authentication.LINK;
+  export type UNRECOGNIZED = typeof Authentication.UNRECOGNIZED;
+}
+
+export function authenticationFromJSON(object: any): Authentication {
+  switch (object) {
+    case 0:
+    case "AUTHENTICATION_UNSPECIFIED":
+      return Authentication.UNSPECIFIED;
+    case 1:
+    case "AUTHENTICATION_CERTIFICATE":
+      return Authentication.CERTIFICATE;
+    case 2:
+    case "AUTHENTICATION_PASSWORD":
+      return Authentication.PASSWORD;
+    case 3:
+    case "AUTHENTICATION_TOKEN":
+      return Authentication.TOKEN;
+    case 4:
+    case "AUTHENTICATION_SESSION":
+      return Authentication.SESSION;
+    case 5:
+    case "AUTHENTICATION_LINK":
+      return Authentication.LINK;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return Authentication.UNRECOGNIZED;
+  }
+}
+
+export function authenticationToNumber(object: Authentication): number {
+  switch (object) {
+    case Authentication.UNSPECIFIED:
+      return 0;
+    case Authentication.CERTIFICATE:
+      return 1;
+    case Authentication.PASSWORD:
+      return 2;
+    case Authentication.TOKEN:
+      return 3;
+    case Authentication.SESSION:
+      return 4;
+    case Authentication.LINK:
+      return 5;
+    case Authentication.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** The begin or the end of an action. The director keeps a limited number of events (`events` in its config). */
 export interface Event {
   /** ID, counting up from 1. */
@@ -23,11 +99,14 @@ export interface Event {
     | undefined;
   /** Caller, in the format of Task.user. */
   user: string;
-  /** Action, for example "create", "attach", "update" or "provide". */
+  /**
+   * Action, for example "create", "attach", "update" or "provide". No enum, because events are kept after a release that
+   * no longer has their action.
+   */
   action: string;
   /**
    * Type of the object acted on, for example "deployment", "vm", "disk", "dynamic_disk", "snapshot", "stemcell",
-   * "config/cloud" or "task".
+   * "config/cloud" or "task". No enum, because operators choose the types of configs.
    */
   objectType: string;
   /** CID or name of the object. Empty: not known yet. */
@@ -44,18 +123,15 @@ export interface Event {
   error: string;
   /**
    * Outcome of an end event or a call: "OK", the reason of an error, for example "NOT_FOUND", or the final state of a
-   * task, for example "CANCELLED". Empty for a begin event.
+   * task, for example "CANCELLED". Empty for a begin event. No enum, as google.rpc.ErrorInfo.reason is none.
    */
   answer: string;
   /** request_id of the call that caused the event, as in log lines. Empty for the director's own actions. */
   requestId: string;
   /** ID of the trace that the call belongs to. Empty when the call was not traced. */
   traceId: string;
-  /**
-   * Authentication of the caller: "certificate", "password", "token", or "session" (web page). Empty for the director's
-   * own actions.
-   */
-  authentication: string;
+  /** How the caller logged in. */
+  authentication: Authentication;
 }
 
 export interface Event_ContextEntry {
@@ -129,7 +205,7 @@ function createBaseEvent(): Event {
     answer: "",
     requestId: "",
     traceId: "",
-    authentication: "",
+    authentication: Authentication.UNSPECIFIED,
   };
 }
 
@@ -180,8 +256,8 @@ export const Event: MessageFns<Event> = {
     if (message.traceId !== "") {
       writer.uint32(122).string(message.traceId);
     }
-    if (message.authentication !== "") {
-      writer.uint32(130).string(message.authentication);
+    if (message.authentication !== Authentication.UNSPECIFIED) {
+      writer.uint32(136).int32(authenticationToNumber(message.authentication));
     }
     return writer;
   },
@@ -322,12 +398,12 @@ export const Event: MessageFns<Event> = {
             message.traceId = reader.string();
             continue;
           }
-          case 16: {
-            if (tag !== 130) {
+          case 17: {
+            if (tag !== 136) {
               break;
             }
 
-            message.authentication = reader.string();
+            message.authentication = authenticationFromJSON(reader.int32());
             continue;
           }
         }
@@ -370,7 +446,7 @@ export const Event: MessageFns<Event> = {
     message.answer = object.answer ?? "";
     message.requestId = object.requestId ?? "";
     message.traceId = object.traceId ?? "";
-    message.authentication = object.authentication ?? "";
+    message.authentication = object.authentication ?? Authentication.UNSPECIFIED;
     return message;
   },
 };

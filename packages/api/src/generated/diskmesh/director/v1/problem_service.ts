@@ -9,6 +9,217 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
+/** Ways to resolve a problem. The HTTPS API has their names in small letters, as in BOSH. */
+export const ProblemResolutionType = {
+  /** UNSPECIFIED - In a ProblemAnswer: the problem's default resolution. */
+  UNSPECIFIED: "PROBLEM_RESOLUTION_TYPE_UNSPECIFIED",
+  /** IGNORE - Leaves the problem as it is. */
+  IGNORE: "PROBLEM_RESOLUTION_TYPE_IGNORE",
+  /** RECREATE_VM - Deletes the VM, if it exists, and makes another one with the instance's persistent disk. */
+  RECREATE_VM: "PROBLEM_RESOLUTION_TYPE_RECREATE_VM",
+  /** REBOOT_VM - Reboots the VM, and waits for its agent. */
+  REBOOT_VM: "PROBLEM_RESOLUTION_TYPE_REBOOT_VM",
+  /** DELETE_VM - Detaches the VM's disks and deletes the VM. */
+  DELETE_VM: "PROBLEM_RESOLUTION_TYPE_DELETE_VM",
+  /** DELETE_VM_REFERENCE - Detaches the VM's disks and forgets the VM without deleting it. */
+  DELETE_VM_REFERENCE: "PROBLEM_RESOLUTION_TYPE_DELETE_VM_REFERENCE",
+  /** DELETE_DISK_REFERENCE - Forgets the disk, and its data if it still exists. */
+  DELETE_DISK_REFERENCE: "PROBLEM_RESOLUTION_TYPE_DELETE_DISK_REFERENCE",
+  /** REATTACH_DISK - Detaches the disk from wherever it is, and attaches it to the instance's VM. */
+  REATTACH_DISK: "PROBLEM_RESOLUTION_TYPE_REATTACH_DISK",
+  /** DETACH_DISK - Detaches the disk from wherever it is. */
+  DETACH_DISK: "PROBLEM_RESOLUTION_TYPE_DETACH_DISK",
+  /** ADD_LINK - Notifies the VM's agent of the disk again. */
+  ADD_LINK: "PROBLEM_RESOLUTION_TYPE_ADD_LINK",
+  /** REMOVE_LINK - Has the VM's agent remove its link to the disk. */
+  REMOVE_LINK: "PROBLEM_RESOLUTION_TYPE_REMOVE_LINK",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type ProblemResolutionType = typeof ProblemResolutionType[keyof typeof ProblemResolutionType];
+
+export namespace ProblemResolutionType {
+  export type UNSPECIFIED = typeof ProblemResolutionType.UNSPECIFIED;
+  export type IGNORE = typeof ProblemResolutionType.IGNORE;
+  export type RECREATE_VM = typeof ProblemResolutionType.RECREATE_VM;
+  export type REBOOT_VM = typeof ProblemResolutionType.REBOOT_VM;
+  export type DELETE_VM = typeof ProblemResolutionType.DELETE_VM;
+  export type DELETE_VM_REFERENCE = typeof ProblemResolutionType.DELETE_VM_REFERENCE;
+  export type DELETE_DISK_REFERENCE = typeof ProblemResolutionType.DELETE_DISK_REFERENCE;
+  export type REATTACH_DISK = typeof ProblemResolutionType.REATTACH_DISK;
+  export type DETACH_DISK = typeof ProblemResolutionType.DETACH_DISK;
+  export type ADD_LINK = typeof ProblemResolutionType.ADD_LINK;
+  export type REMOVE_LINK = typeof ProblemResolutionType.REMOVE_LINK;
+  export type UNRECOGNIZED = typeof ProblemResolutionType.UNRECOGNIZED;
+}
+
+export function problemResolutionTypeFromJSON(object: any): ProblemResolutionType {
+  switch (object) {
+    case 0:
+    case "PROBLEM_RESOLUTION_TYPE_UNSPECIFIED":
+      return ProblemResolutionType.UNSPECIFIED;
+    case 1:
+    case "PROBLEM_RESOLUTION_TYPE_IGNORE":
+      return ProblemResolutionType.IGNORE;
+    case 2:
+    case "PROBLEM_RESOLUTION_TYPE_RECREATE_VM":
+      return ProblemResolutionType.RECREATE_VM;
+    case 3:
+    case "PROBLEM_RESOLUTION_TYPE_REBOOT_VM":
+      return ProblemResolutionType.REBOOT_VM;
+    case 4:
+    case "PROBLEM_RESOLUTION_TYPE_DELETE_VM":
+      return ProblemResolutionType.DELETE_VM;
+    case 5:
+    case "PROBLEM_RESOLUTION_TYPE_DELETE_VM_REFERENCE":
+      return ProblemResolutionType.DELETE_VM_REFERENCE;
+    case 6:
+    case "PROBLEM_RESOLUTION_TYPE_DELETE_DISK_REFERENCE":
+      return ProblemResolutionType.DELETE_DISK_REFERENCE;
+    case 7:
+    case "PROBLEM_RESOLUTION_TYPE_REATTACH_DISK":
+      return ProblemResolutionType.REATTACH_DISK;
+    case 8:
+    case "PROBLEM_RESOLUTION_TYPE_DETACH_DISK":
+      return ProblemResolutionType.DETACH_DISK;
+    case 9:
+    case "PROBLEM_RESOLUTION_TYPE_ADD_LINK":
+      return ProblemResolutionType.ADD_LINK;
+    case 10:
+    case "PROBLEM_RESOLUTION_TYPE_REMOVE_LINK":
+      return ProblemResolutionType.REMOVE_LINK;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return ProblemResolutionType.UNRECOGNIZED;
+  }
+}
+
+export function problemResolutionTypeToNumber(object: ProblemResolutionType): number {
+  switch (object) {
+    case ProblemResolutionType.UNSPECIFIED:
+      return 0;
+    case ProblemResolutionType.IGNORE:
+      return 1;
+    case ProblemResolutionType.RECREATE_VM:
+      return 2;
+    case ProblemResolutionType.REBOOT_VM:
+      return 3;
+    case ProblemResolutionType.DELETE_VM:
+      return 4;
+    case ProblemResolutionType.DELETE_VM_REFERENCE:
+      return 5;
+    case ProblemResolutionType.DELETE_DISK_REFERENCE:
+      return 6;
+    case ProblemResolutionType.REATTACH_DISK:
+      return 7;
+    case ProblemResolutionType.DETACH_DISK:
+      return 8;
+    case ProblemResolutionType.ADD_LINK:
+      return 9;
+    case ProblemResolutionType.REMOVE_LINK:
+      return 10;
+    case ProblemResolutionType.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** Types of problems. The HTTPS API has their names in small letters, as in BOSH. */
+export const ProblemType = {
+  /** UNSPECIFIED - Unset; never returned. */
+  UNSPECIFIED: "PROBLEM_TYPE_UNSPECIFIED",
+  /** MISSING_VM - The VM does not exist. */
+  MISSING_VM: "PROBLEM_TYPE_MISSING_VM",
+  /** UNRESPONSIVE_AGENT - The VM exists, and its agent does not respond. */
+  UNRESPONSIVE_AGENT: "PROBLEM_TYPE_UNRESPONSIVE_AGENT",
+  /** MISSING_DISK - The CPI has no such disk. */
+  MISSING_DISK: "PROBLEM_TYPE_MISSING_DISK",
+  /** MOUNT_INFO_MISMATCH - The disk is not attached where it should be, or is attached elsewhere. */
+  MOUNT_INFO_MISMATCH: "PROBLEM_TYPE_MOUNT_INFO_MISMATCH",
+  /** MISSING_LINK - The VM's agent has no link for an attached dynamic disk. */
+  MISSING_LINK: "PROBLEM_TYPE_MISSING_LINK",
+  /** SURPLUS_LINK - The VM's agent has a link for a disk that the VM should not have. */
+  SURPLUS_LINK: "PROBLEM_TYPE_SURPLUS_LINK",
+  /**
+   * UNKNOWN_VM - A CPI of the deployment has a VM that belongs to no instance of any deployment. Only the fleet CPI can report this
+   * type.
+   */
+  UNKNOWN_VM: "PROBLEM_TYPE_UNKNOWN_VM",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type ProblemType = typeof ProblemType[keyof typeof ProblemType];
+
+export namespace ProblemType {
+  export type UNSPECIFIED = typeof ProblemType.UNSPECIFIED;
+  export type MISSING_VM = typeof ProblemType.MISSING_VM;
+  export type UNRESPONSIVE_AGENT = typeof ProblemType.UNRESPONSIVE_AGENT;
+  export type MISSING_DISK = typeof ProblemType.MISSING_DISK;
+  export type MOUNT_INFO_MISMATCH = typeof ProblemType.MOUNT_INFO_MISMATCH;
+  export type MISSING_LINK = typeof ProblemType.MISSING_LINK;
+  export type SURPLUS_LINK = typeof ProblemType.SURPLUS_LINK;
+  export type UNKNOWN_VM = typeof ProblemType.UNKNOWN_VM;
+  export type UNRECOGNIZED = typeof ProblemType.UNRECOGNIZED;
+}
+
+export function problemTypeFromJSON(object: any): ProblemType {
+  switch (object) {
+    case 0:
+    case "PROBLEM_TYPE_UNSPECIFIED":
+      return ProblemType.UNSPECIFIED;
+    case 1:
+    case "PROBLEM_TYPE_MISSING_VM":
+      return ProblemType.MISSING_VM;
+    case 2:
+    case "PROBLEM_TYPE_UNRESPONSIVE_AGENT":
+      return ProblemType.UNRESPONSIVE_AGENT;
+    case 3:
+    case "PROBLEM_TYPE_MISSING_DISK":
+      return ProblemType.MISSING_DISK;
+    case 4:
+    case "PROBLEM_TYPE_MOUNT_INFO_MISMATCH":
+      return ProblemType.MOUNT_INFO_MISMATCH;
+    case 5:
+    case "PROBLEM_TYPE_MISSING_LINK":
+      return ProblemType.MISSING_LINK;
+    case 6:
+    case "PROBLEM_TYPE_SURPLUS_LINK":
+      return ProblemType.SURPLUS_LINK;
+    case 7:
+    case "PROBLEM_TYPE_UNKNOWN_VM":
+      return ProblemType.UNKNOWN_VM;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return ProblemType.UNRECOGNIZED;
+  }
+}
+
+export function problemTypeToNumber(object: ProblemType): number {
+  switch (object) {
+    case ProblemType.UNSPECIFIED:
+      return 0;
+    case ProblemType.MISSING_VM:
+      return 1;
+    case ProblemType.UNRESPONSIVE_AGENT:
+      return 2;
+    case ProblemType.MISSING_DISK:
+      return 3;
+    case ProblemType.MOUNT_INFO_MISMATCH:
+      return 4;
+    case ProblemType.MISSING_LINK:
+      return 5;
+    case ProblemType.SURPLUS_LINK:
+      return 6;
+    case ProblemType.UNKNOWN_VM:
+      return 7;
+    case ProblemType.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** The deployment to scan. */
 export interface ScanDeploymentRequest {
   /** Name of the deployment. */
@@ -28,13 +239,10 @@ export interface ScanDeploymentResponse {
 
 /** A possible resolution of a problem. */
 export interface ProblemResolution {
-  /**
-   * Name: "ignore", "recreate_vm", "reboot_vm", "delete_vm", "delete_vm_reference", "delete_disk_reference",
-   * "reattach_disk", "detach_disk", "add_link" or "remove_link".
-   */
-  name: string;
   /** Effect of the resolution, for people. */
   plan: string;
+  /** The resolution, as a ProblemAnswer chooses it. */
+  type: ProblemResolutionType;
 }
 
 /** A difference between the deployment and the director's records. */
@@ -43,28 +251,22 @@ export interface Problem {
   problemId: number;
   /** Name of the deployment. */
   deployment: string;
-  /**
-   * Type of the problem. "missing_vm": the VM does not exist. "unresponsive_agent": the VM exists, and its agent does
-   * not respond. "missing_disk": the CPI has no such disk. "mount_info_mismatch": the disk is not attached where it
-   * should be, or is attached elsewhere. "missing_link": the VM's agent has no link for an attached dynamic disk.
-   * "surplus_link": the VM's agent has a link for a disk that the VM should not have. "unknown_vm": a CPI of the
-   * deployment has a VM that belongs to no instance of any deployment; only the fleet CPI can report this type.
-   */
-  type: string;
+  /** Type of the problem. */
+  type: ProblemType;
   /** Description, for people. */
   description: string;
   /** Instance group. Empty: the problem concerns no instance. */
   instanceGroup: string;
   /** ID of the instance. Empty: the problem concerns no instance. */
   instanceId: string;
-  /** VM as recorded at the scan. Empty: none. For "unknown_vm": the unknown VM. */
+  /** VM as recorded at the scan. Empty: none. For PROBLEM_TYPE_UNKNOWN_VM: the unknown VM. */
   vmCid: string;
   /** The CPI's ID of the disk. Empty: the problem concerns no disk. */
   diskCid: string;
   /** Possible resolutions. */
   resolutions: ProblemResolution[];
-  /** Name of the resolution applied when none is chosen. */
-  defaultResolution: string;
+  /** Resolution applied when none is chosen. */
+  defaultResolution: ProblemResolutionType;
   /** Time when the problem was first found. */
   detectTime:
     | Date
@@ -98,8 +300,8 @@ export interface ListProblemsResponse {
 export interface ProblemAnswer {
   /** ID of the problem. */
   problemId: number;
-  /** Name of one of the problem's resolutions. Empty: the default. */
-  resolution: string;
+  /** One of the problem's resolutions. Unspecified: the default. */
+  resolution: ProblemResolutionType;
 }
 
 /** The chosen resolutions. */
@@ -246,16 +448,16 @@ export const ScanDeploymentResponse: MessageFns<ScanDeploymentResponse> = {
 };
 
 function createBaseProblemResolution(): ProblemResolution {
-  return { name: "", plan: "" };
+  return { plan: "", type: ProblemResolutionType.UNSPECIFIED };
 }
 
 export const ProblemResolution: MessageFns<ProblemResolution> = {
   encode(message: ProblemResolution, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.name !== "") {
-      writer.uint32(10).string(message.name);
-    }
     if (message.plan !== "") {
       writer.uint32(18).string(message.plan);
+    }
+    if (message.type !== ProblemResolutionType.UNSPECIFIED) {
+      writer.uint32(24).int32(problemResolutionTypeToNumber(message.type));
     }
     return writer;
   },
@@ -273,20 +475,20 @@ export const ProblemResolution: MessageFns<ProblemResolution> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
-          }
           case 2: {
             if (tag !== 18) {
               break;
             }
 
             message.plan = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.type = problemResolutionTypeFromJSON(reader.int32());
             continue;
           }
         }
@@ -306,8 +508,8 @@ export const ProblemResolution: MessageFns<ProblemResolution> = {
   },
   fromPartial(object: DeepPartial<ProblemResolution>): ProblemResolution {
     const message = createBaseProblemResolution();
-    message.name = object.name ?? "";
     message.plan = object.plan ?? "";
+    message.type = object.type ?? ProblemResolutionType.UNSPECIFIED;
     return message;
   },
 };
@@ -316,14 +518,14 @@ function createBaseProblem(): Problem {
   return {
     problemId: 0,
     deployment: "",
-    type: "",
+    type: ProblemType.UNSPECIFIED,
     description: "",
     instanceGroup: "",
     instanceId: "",
     vmCid: "",
     diskCid: "",
     resolutions: [],
-    defaultResolution: "",
+    defaultResolution: ProblemResolutionType.UNSPECIFIED,
     detectTime: undefined,
     lastError: "",
   };
@@ -337,8 +539,8 @@ export const Problem: MessageFns<Problem> = {
     if (message.deployment !== "") {
       writer.uint32(18).string(message.deployment);
     }
-    if (message.type !== "") {
-      writer.uint32(26).string(message.type);
+    if (message.type !== ProblemType.UNSPECIFIED) {
+      writer.uint32(104).int32(problemTypeToNumber(message.type));
     }
     if (message.description !== "") {
       writer.uint32(34).string(message.description);
@@ -358,8 +560,8 @@ export const Problem: MessageFns<Problem> = {
     for (const v of message.resolutions) {
       ProblemResolution.encode(v!, writer.uint32(74).fork()).join();
     }
-    if (message.defaultResolution !== "") {
-      writer.uint32(82).string(message.defaultResolution);
+    if (message.defaultResolution !== ProblemResolutionType.UNSPECIFIED) {
+      writer.uint32(112).int32(problemResolutionTypeToNumber(message.defaultResolution));
     }
     if (message.detectTime !== undefined) {
       Timestamp.encode(toTimestamp(message.detectTime), writer.uint32(90).fork()).join();
@@ -399,12 +601,12 @@ export const Problem: MessageFns<Problem> = {
             message.deployment = reader.string();
             continue;
           }
-          case 3: {
-            if (tag !== 26) {
+          case 13: {
+            if (tag !== 104) {
               break;
             }
 
-            message.type = reader.string();
+            message.type = problemTypeFromJSON(reader.int32());
             continue;
           }
           case 4: {
@@ -455,12 +657,12 @@ export const Problem: MessageFns<Problem> = {
             message.resolutions.push(ProblemResolution.decode(reader, reader.uint32()));
             continue;
           }
-          case 10: {
-            if (tag !== 82) {
+          case 14: {
+            if (tag !== 112) {
               break;
             }
 
-            message.defaultResolution = reader.string();
+            message.defaultResolution = problemResolutionTypeFromJSON(reader.int32());
             continue;
           }
           case 11: {
@@ -498,14 +700,14 @@ export const Problem: MessageFns<Problem> = {
     const message = createBaseProblem();
     message.problemId = object.problemId ?? 0;
     message.deployment = object.deployment ?? "";
-    message.type = object.type ?? "";
+    message.type = object.type ?? ProblemType.UNSPECIFIED;
     message.description = object.description ?? "";
     message.instanceGroup = object.instanceGroup ?? "";
     message.instanceId = object.instanceId ?? "";
     message.vmCid = object.vmCid ?? "";
     message.diskCid = object.diskCid ?? "";
     message.resolutions = object.resolutions?.map((e) => ProblemResolution.fromPartial(e)) || [];
-    message.defaultResolution = object.defaultResolution ?? "";
+    message.defaultResolution = object.defaultResolution ?? ProblemResolutionType.UNSPECIFIED;
     message.detectTime = object.detectTime ?? undefined;
     message.lastError = object.lastError ?? "";
     return message;
@@ -659,7 +861,7 @@ export const ListProblemsResponse: MessageFns<ListProblemsResponse> = {
 };
 
 function createBaseProblemAnswer(): ProblemAnswer {
-  return { problemId: 0, resolution: "" };
+  return { problemId: 0, resolution: ProblemResolutionType.UNSPECIFIED };
 }
 
 export const ProblemAnswer: MessageFns<ProblemAnswer> = {
@@ -667,8 +869,8 @@ export const ProblemAnswer: MessageFns<ProblemAnswer> = {
     if (message.problemId !== 0) {
       writer.uint32(8).int64(message.problemId);
     }
-    if (message.resolution !== "") {
-      writer.uint32(18).string(message.resolution);
+    if (message.resolution !== ProblemResolutionType.UNSPECIFIED) {
+      writer.uint32(24).int32(problemResolutionTypeToNumber(message.resolution));
     }
     return writer;
   },
@@ -694,12 +896,12 @@ export const ProblemAnswer: MessageFns<ProblemAnswer> = {
             message.problemId = longToNumber(reader.int64());
             continue;
           }
-          case 2: {
-            if (tag !== 18) {
+          case 3: {
+            if (tag !== 24) {
               break;
             }
 
-            message.resolution = reader.string();
+            message.resolution = problemResolutionTypeFromJSON(reader.int32());
             continue;
           }
         }
@@ -720,7 +922,7 @@ export const ProblemAnswer: MessageFns<ProblemAnswer> = {
   fromPartial(object: DeepPartial<ProblemAnswer>): ProblemAnswer {
     const message = createBaseProblemAnswer();
     message.problemId = object.problemId ?? 0;
-    message.resolution = object.resolution ?? "";
+    message.resolution = object.resolution ?? ProblemResolutionType.UNSPECIFIED;
     return message;
   },
 };

@@ -74,6 +74,98 @@ export function methodScopeToNumber(object: MethodScope): number {
   }
 }
 
+/** HTTP methods that drivers can accept. */
+export const HttpMethod = {
+  /** UNSPECIFIED - In CallMethodRequest: HTTP_METHOD_POST. */
+  UNSPECIFIED: "HTTP_METHOD_UNSPECIFIED",
+  /** GET - GET. */
+  GET: "HTTP_METHOD_GET",
+  /** POST - POST. */
+  POST: "HTTP_METHOD_POST",
+  /** PUT - PUT. */
+  PUT: "HTTP_METHOD_PUT",
+  /** PATCH - PATCH. */
+  PATCH: "HTTP_METHOD_PATCH",
+  /** DELETE - DELETE. */
+  DELETE: "HTTP_METHOD_DELETE",
+  /** HEAD - HEAD. */
+  HEAD: "HTTP_METHOD_HEAD",
+  /** OPTIONS - OPTIONS. */
+  OPTIONS: "HTTP_METHOD_OPTIONS",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type HttpMethod = typeof HttpMethod[keyof typeof HttpMethod];
+
+export namespace HttpMethod {
+  export type UNSPECIFIED = typeof HttpMethod.UNSPECIFIED;
+  export type GET = typeof HttpMethod.GET;
+  export type POST = typeof HttpMethod.POST;
+  export type PUT = typeof HttpMethod.PUT;
+  export type PATCH = typeof HttpMethod.PATCH;
+  export type DELETE = typeof HttpMethod.DELETE;
+  export type HEAD = typeof HttpMethod.HEAD;
+  export type OPTIONS = typeof HttpMethod.OPTIONS;
+  export type UNRECOGNIZED = typeof HttpMethod.UNRECOGNIZED;
+}
+
+export function httpMethodFromJSON(object: any): HttpMethod {
+  switch (object) {
+    case 0:
+    case "HTTP_METHOD_UNSPECIFIED":
+      return HttpMethod.UNSPECIFIED;
+    case 1:
+    case "HTTP_METHOD_GET":
+      return HttpMethod.GET;
+    case 2:
+    case "HTTP_METHOD_POST":
+      return HttpMethod.POST;
+    case 3:
+    case "HTTP_METHOD_PUT":
+      return HttpMethod.PUT;
+    case 4:
+    case "HTTP_METHOD_PATCH":
+      return HttpMethod.PATCH;
+    case 5:
+    case "HTTP_METHOD_DELETE":
+      return HttpMethod.DELETE;
+    case 6:
+    case "HTTP_METHOD_HEAD":
+      return HttpMethod.HEAD;
+    case 7:
+    case "HTTP_METHOD_OPTIONS":
+      return HttpMethod.OPTIONS;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return HttpMethod.UNRECOGNIZED;
+  }
+}
+
+export function httpMethodToNumber(object: HttpMethod): number {
+  switch (object) {
+    case HttpMethod.UNSPECIFIED:
+      return 0;
+    case HttpMethod.GET:
+      return 1;
+    case HttpMethod.POST:
+      return 2;
+    case HttpMethod.PUT:
+      return 3;
+    case HttpMethod.PATCH:
+      return 4;
+    case HttpMethod.DELETE:
+      return 5;
+    case HttpMethod.HEAD:
+      return 6;
+    case HttpMethod.OPTIONS:
+      return 7;
+    case HttpMethod.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** State of a driver. */
 export const DriverState = {
   /** UNSPECIFIED - A state that this version of the director does not know. */
@@ -153,8 +245,6 @@ export interface PublishedMethod {
   name: string;
   /** Name of the driver that offers the method. */
   driver: string;
-  /** Accepted HTTP methods, in capitals. */
-  httpMethods: string[];
   /** True: a call runs as a task. */
   async: boolean;
   /** Description in one line. */
@@ -178,7 +268,11 @@ export interface PublishedMethod {
    */
   contentType: string;
   /** Time limit of a call, as the driver declares it. Absent: the node's agent does not tell it. */
-  timeout: Duration | undefined;
+  timeout:
+    | Duration
+    | undefined;
+  /** Accepted HTTP methods. */
+  httpMethods: HttpMethod[];
 }
 
 /** The node or driver whose methods to list. */
@@ -212,8 +306,6 @@ export interface CallMethodRequest {
     | undefined;
   /** Name of the method. */
   method: string;
-  /** HTTP method. Empty: "POST". */
-  httpMethod: string;
   /** Arguments of the method. */
   args:
     | { [key: string]: any }
@@ -238,6 +330,8 @@ export interface CallMethodRequest {
    * compared. INVALID_ARGUMENT: the method is synchronous. NOT_FOUND: the call was made, and its task is forgotten.
    */
   requestId: string;
+  /** HTTP method. Unspecified: HTTP_METHOD_POST. */
+  httpMethod: HttpMethod;
 }
 
 /** Outcome of a call. */
@@ -430,7 +524,6 @@ function createBasePublishedMethod(): PublishedMethod {
   return {
     name: "",
     driver: "",
-    httpMethods: [],
     async: false,
     description: "",
     scope: MethodScope.UNSPECIFIED,
@@ -439,6 +532,7 @@ function createBasePublishedMethod(): PublishedMethod {
     attach: false,
     contentType: "",
     timeout: undefined,
+    httpMethods: [],
   };
 }
 
@@ -449,9 +543,6 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     }
     if (message.driver !== "") {
       writer.uint32(18).string(message.driver);
-    }
-    for (const v of message.httpMethods) {
-      writer.uint32(26).string(v!);
     }
     if (message.async !== false) {
       writer.uint32(32).bool(message.async);
@@ -476,6 +567,13 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     }
     if (message.timeout !== undefined) {
       Duration.encode(message.timeout, writer.uint32(98).fork()).join();
+    }
+    if (message.httpMethods.length !== 0) {
+      writer.uint32(106).fork();
+      for (const v of message.httpMethods) {
+        writer.int32(httpMethodToNumber(v));
+      }
+      writer.join();
     }
     return writer;
   },
@@ -507,14 +605,6 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
             }
 
             message.driver = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.httpMethods.push(reader.string());
             continue;
           }
           case 4: {
@@ -581,6 +671,24 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
             message.timeout = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 13: {
+            if (tag === 104) {
+              message.httpMethods.push(httpMethodFromJSON(reader.int32()));
+
+              continue;
+            }
+
+            if (tag === 106) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.httpMethods.push(httpMethodFromJSON(reader.int32()));
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -600,7 +708,6 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     const message = createBasePublishedMethod();
     message.name = object.name ?? "";
     message.driver = object.driver ?? "";
-    message.httpMethods = object.httpMethods?.map((e) => e) || [];
     message.async = object.async ?? false;
     message.description = object.description ?? "";
     message.scope = object.scope ?? MethodScope.UNSPECIFIED;
@@ -611,6 +718,7 @@ export const PublishedMethod: MessageFns<PublishedMethod> = {
     message.timeout = (object.timeout !== undefined && object.timeout !== null)
       ? Duration.fromPartial(object.timeout)
       : undefined;
+    message.httpMethods = object.httpMethods?.map((e) => e) || [];
     return message;
   },
 };
@@ -764,7 +872,15 @@ export const ListMethodsResponse: MessageFns<ListMethodsResponse> = {
 };
 
 function createBaseCallMethodRequest(): CallMethodRequest {
-  return { target: undefined, method: "", httpMethod: "", args: undefined, wait: false, driver: "", requestId: "" };
+  return {
+    target: undefined,
+    method: "",
+    args: undefined,
+    wait: false,
+    driver: "",
+    requestId: "",
+    httpMethod: HttpMethod.UNSPECIFIED,
+  };
 }
 
 export const CallMethodRequest: MessageFns<CallMethodRequest> = {
@@ -774,9 +890,6 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     }
     if (message.method !== "") {
       writer.uint32(18).string(message.method);
-    }
-    if (message.httpMethod !== "") {
-      writer.uint32(26).string(message.httpMethod);
     }
     if (message.args !== undefined) {
       Struct.encode(Struct.wrap(message.args), writer.uint32(34).fork()).join();
@@ -789,6 +902,9 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
     }
     if (message.requestId !== "") {
       writer.uint32(58).string(message.requestId);
+    }
+    if (message.httpMethod !== HttpMethod.UNSPECIFIED) {
+      writer.uint32(64).int32(httpMethodToNumber(message.httpMethod));
     }
     return writer;
   },
@@ -820,14 +936,6 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
             }
 
             message.method = reader.string();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.httpMethod = reader.string();
             continue;
           }
           case 4: {
@@ -862,6 +970,14 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
             message.requestId = reader.string();
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.httpMethod = httpMethodFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -883,11 +999,11 @@ export const CallMethodRequest: MessageFns<CallMethodRequest> = {
       ? MethodTarget.fromPartial(object.target)
       : undefined;
     message.method = object.method ?? "";
-    message.httpMethod = object.httpMethod ?? "";
     message.args = object.args ?? undefined;
     message.wait = object.wait ?? false;
     message.driver = object.driver ?? "";
     message.requestId = object.requestId ?? "";
+    message.httpMethod = object.httpMethod ?? HttpMethod.UNSPECIFIED;
     return message;
   },
 };

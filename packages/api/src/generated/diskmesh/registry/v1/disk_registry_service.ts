@@ -847,7 +847,10 @@ export interface FleetEvent {
    * registry's own actions.
    */
   user: string;
-  /** Name of the RPC, for example "AddHost", or of the registry's own action, for example "HostUnavailable". */
+  /**
+   * Name of the RPC, for example "AddHost", or of the registry's own action, for example "HostUnavailable".
+   * No enum, because events are kept after a release that no longer has their action.
+   */
   action: string;
   /** IDs of the first 64 hosts that changed, or whose devices or publications changed. */
   hostIds: string[];
