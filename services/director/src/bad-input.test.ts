@@ -1,4 +1,4 @@
-import { DynamicDiskServiceDefinition, TaskState } from "@diskmesh/api/director";
+import { DynamicDiskServiceDefinition, TaskState, TaskType } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createClient } from "@diskmesh/rpc";
@@ -207,7 +207,7 @@ describe("bad input to the director", () => {
 
   it("after all that -> no task was started, and no config changed", async () => {
     const { tasks } = await director.tasks.listTasks({});
-    expect(tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);
+    expect(tasks.map((task) => task.type)).to.deep.equal([TaskType.UPDATE_DEPLOYMENT]);
     const { configs } = await director.configs.listConfigs({});
     expect(configs.map(({ configId, type, name }) => ({ configId, type, name }))).to.deep.equal([
       { configId: 1, type: "cloud", name: "default" },

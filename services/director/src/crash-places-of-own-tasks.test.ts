@@ -1,6 +1,12 @@
 import { appendFileSync, copyFileSync } from "node:fs";
 import { join } from "node:path";
-import { AgentCertificateState, ResurrectionServiceDefinition, type Task, TaskState } from "@diskmesh/api/director";
+import {
+  AgentCertificateState,
+  ResurrectionServiceDefinition,
+  type Task,
+  TaskState,
+  TaskType,
+} from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import { createAuthority } from "@diskmesh/pki";
 import { type Client, createClient } from "@diskmesh/rpc";
@@ -36,7 +42,7 @@ async function lastTaskOf(director: TestDirector): Promise<number> {
 /** Returns the first ended task of the type that the director started by itself. Throws when the director is killed. */
 async function ownTask(
   director: TestDirector,
-  type: string,
+  type: TaskType,
   world: World,
   meanwhile: () => Promise<unknown> = async () => {},
 ): Promise<Task> {
@@ -146,7 +152,7 @@ describe("a director killed at each crash point of a task that it started itself
           };
           return { sinceTaskId, cause, hasCause: false };
         },
-        ask: (world) => ownTask(director, "resurrect_instances", world, startVictim),
+        ask: (world) => ownTask(director, TaskType.RESURRECT_INSTANCES, world, startVictim),
         check: async (at) => {
           const isWhole = async () => {
             await startVictim();
@@ -186,7 +192,7 @@ describe("a director killed at each crash point of a task that it started itself
           };
           return { sinceTaskId: await lastTaskOf(director), cause, hasCause: false };
         },
-        ask: (world) => ownTask(director, "tell_agents", world),
+        ask: (world) => ownTask(director, TaskType.TELL_AGENTS, world),
         check: async (at) => {
           await nothingGoesOn(director, at);
           expect([...agent.links.keys()], at).to.deep.equal([disk?.diskCid]);
@@ -232,7 +238,7 @@ describe("a director killed at each crash point of a task that it started itself
           const cause = async () => appendFileSync(caFile, certPem);
           return { sinceTaskId: await lastTaskOf(director), cause, hasCause: false };
         },
-        ask: (world) => ownTask(director, "renew_agent_certificates", world),
+        ask: (world) => ownTask(director, TaskType.RENEW_AGENT_CERTIFICATES, world),
         check: async (at) => {
           await eventually(() => valid(at), PATIENCE);
           await nothingGoesOn(director, at);

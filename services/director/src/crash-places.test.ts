@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type CallMethodRequest, DriverState, type Task, TaskState } from "@diskmesh/api/director";
+import { type CallMethodRequest, DriverState, type Task, TaskState, TaskType } from "@diskmesh/api/director";
 import { hostOfCid } from "@diskmesh/cpi";
 import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, freePort, isQuickRun, leaveToVerify } from "@diskmesh/testkit";
@@ -340,7 +340,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
     /** Expects a log file for each finished fetch_logs task and no file of an interrupted task. */
     async function expectLogsOfDone(at: string): Promise<void> {
       const { tasks } = await director.tasks.listTasks({ pageSize: 1_000 });
-      const done = tasks.filter(({ type, state }) => type === "fetch_logs" && state === TaskState.DONE);
+      const done = tasks.filter(({ type, state }) => type === TaskType.FETCH_LOGS && state === TaskState.DONE);
       const folder = join(director.folder, "agent-logs");
       const files = existsSync(folder) ? readdirSync(folder) : [];
       expect(files, `logs: ${at}`).to.have.members(done.map(({ taskId }) => `${taskId}.tgz`));

@@ -1,5 +1,5 @@
 import { SubjectKind } from "@diskmesh/api/common";
-import { LockType, type Task, TaskOutputType, TaskState } from "@diskmesh/api/director";
+import { LockType, type Task, TaskOutputType, TaskState, TaskType } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
@@ -248,7 +248,7 @@ describe("tasks", () => {
     expect(failed.tasks[0]?.taskId).to.equal(ids[0]);
     expect(new Set(failed.tasks.map((task) => task.state))).to.deep.equal(new Set([TaskState.ERROR]));
     const ofSlow = await director.tasks.listTasks({ deployment: "slow" });
-    expect(ofSlow.tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);
+    expect(ofSlow.tasks.map((task) => task.type)).to.deep.equal([TaskType.UPDATE_DEPLOYMENT]);
   });
 });
 

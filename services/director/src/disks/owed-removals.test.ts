@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { TaskState } from "@diskmesh/api/director";
+import { TaskState, TaskType } from "@diskmesh/api/director";
 import { expect } from "chai";
 import { AgentProcess } from "../testing/agent-process.js";
 import { TestDirector } from "../testing/test-director.js";
@@ -66,7 +66,7 @@ describe("pending detach notifications (owed removals)", () => {
     await settled();
     expect(agent().links.has(cid)).to.equal(false);
     const { tasks } = await director.tasks.listTasks({});
-    const task = tasks.find(({ type }) => type === "settle_owed_removals");
+    const task = tasks.find(({ type }) => type === TaskType.SETTLE_OWED_REMOVALS);
     expect(task).to.include({ user: "director", deployment: "web" });
     expect((await director.ended(task?.taskId ?? 0)).result).to.equal(
       `agent \`host-1\` has forgotten disk \`${name}\``,

@@ -1,4 +1,4 @@
-import { ResurrectionServiceDefinition, TaskState } from "@diskmesh/api/director";
+import { ResurrectionServiceDefinition, TaskState, TaskType } from "@diskmesh/api/director";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -57,7 +57,7 @@ describe("a VM that its CPI reports gone, whose agent has a fixed id", () => {
     expect(agent.calls).to.deep.equal([]);
     expect((await director.disks.listOwedRemovals({})).owedRemovals).to.deep.equal([]);
     const { tasks } = await director.tasks.listTasks({ pageSize: 100 });
-    const taskId = tasks.find(({ type }) => type === "resurrect_instances")?.taskId ?? 0;
+    const taskId = tasks.find(({ type }) => type === TaskType.RESURRECT_INSTANCES)?.taskId ?? 0;
     const said = (await director.eventTexts(taskId)).filter((line) => /to forget|all the same/.test(line));
     expect(said).to.deep.equal([]);
   });

@@ -1,4 +1,4 @@
-import { TaskState, VmState } from "@diskmesh/api/director";
+import { TaskState, TaskType, VmState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -44,7 +44,7 @@ describe("VMs that are gone", () => {
     resurrection.updateResurrection({ wanted: { enabled, deployment, group } });
   const resurrections = async () => {
     const { tasks } = await director.tasks.listTasks({ pageSize: 100 });
-    return tasks.filter(({ type }) => type === "resurrect_instances");
+    return tasks.filter(({ type }) => type === TaskType.RESURRECT_INSTANCES);
   };
 
   it("are not recreated until resurrection is switched on", async () => {

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { TaskState } from "@diskmesh/api/director";
+import { TaskState, TaskType } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
@@ -51,7 +51,11 @@ describe("stemcells", () => {
 
   it("uploaded -> created with every CPI and the default CPI, and listed, and its image is deleted", async () => {
     const task = await director.upload(stemcellFile());
-    expect(task).to.include({ state: TaskState.DONE, result: "/stemcells/ubuntu/1.10", type: "update_stemcell" });
+    expect(task).to.include({
+      state: TaskState.DONE,
+      result: "/stemcells/ubuntu/1.10",
+      type: TaskType.UPDATE_STEMCELL,
+    });
     expect(
       (await list()).map(({ name, version, cpi, apiVersion }) => ({ name, version, cpi, apiVersion })),
     ).to.deep.equal([

@@ -1,5 +1,6 @@
 import {
   StepState,
+  TaskType,
   type Task as WireTask,
   type TaskEvent as WireTaskEvent,
   TaskQueue as WireTaskQueue,
@@ -7,7 +8,7 @@ import {
 } from "@diskmesh/api/director";
 import { ErrorInfo, type Status } from "@diskmesh/api/google-rpc";
 import { ERROR_DOMAIN } from "@diskmesh/rpc";
-import type { Task, TaskQueue, TaskState } from "../store/task.js";
+import type { JobType, Task, TaskQueue, TaskState } from "../store/task.js";
 import type { TaskEvent } from "./task-event.js";
 
 const TASK_STATES: Readonly<Record<TaskState, WireTaskState>> = {
@@ -37,7 +38,7 @@ export function encodeTask(task: Task): WireTask {
   const { taskId, type, description, result, user, deployment, attempts, contextId = "", teams = [] } = task;
   return {
     taskId,
-    type,
+    type: TaskType[type.toUpperCase() as Uppercase<JobType>],
     description,
     state: TASK_STATES[task.state],
     queue: TASK_QUEUES[task.queue],

@@ -1,4 +1,4 @@
-import { type Task, TaskState, VmState } from "@diskmesh/api/director";
+import { type Task, TaskState, TaskType, VmState } from "@diskmesh/api/director";
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -57,7 +57,7 @@ describe("VMs that were silent for so long that they count as dead", () => {
 
   const resurrectionsOf = async (deployment: string): Promise<Task[]> =>
     (await director.tasks.listTasks({ pageSize: 100 })).tasks.filter(
-      (task) => task.type === "resurrect_instances" && task.deployment === deployment,
+      (task) => task.type === TaskType.RESURRECT_INSTANCES && task.deployment === deployment,
     );
 
   it("are deleted although the CPI reports them, and recreated within the concurrency of the update block", async () => {

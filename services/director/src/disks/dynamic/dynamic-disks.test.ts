@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { TaskState, TaskType } from "@diskmesh/api/director";
 import { ErrorInfo } from "@diskmesh/api/google-rpc";
 import { OnHostSilence } from "@diskmesh/api/registry";
 import { InvalidArgumentError, InvalidStateError, NotImplementedError, UnavailableError } from "@diskmesh/domain";
@@ -34,7 +34,12 @@ describe("dynamic disks over gRPC and NATS", () => {
   it("provide without a disk -> created, attached, and sent to the VM's agent", async () => {
     const task = await director.provide(name, first);
     const disk = await diskOf();
-    expect(task).to.include({ state: TaskState.DONE, attempts: 1, deployment: "web", type: "provide_dynamic_disk" });
+    expect(task).to.include({
+      state: TaskState.DONE,
+      attempts: 1,
+      deployment: "web",
+      type: TaskType.PROVIDE_DYNAMIC_DISK,
+    });
     expect(task.result).to.equal(`attached disk \`${name}\` to \`${disk?.vmCid}\` in deployment \`web\``);
     expect(disk).to.include({ instanceId: first, sizeBytes: 64 * MIB, diskPoolName: "fast", az: "z1" });
     expect(disk?.diskHint).to.deep.equal({ path: `/memory/${disk?.diskCid}`, lun: "3" });
@@ -101,7 +106,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     director.cpi.resizesAttached = true;
     const { task, disk } = await resize(100 * MIB - 1);
     director.cpi.resizesAttached = false;
-    expect(task).to.include({ state: TaskState.DONE, type: "resize_dynamic_disk", deployment: "web" });
+    expect(task).to.include({ state: TaskState.DONE, type: TaskType.RESIZE_DYNAMIC_DISK, deployment: "web" });
     expect(disk?.sizeBytes).to.equal(100 * MIB);
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.sizeMib).to.equal(100);
     director.cpi.calls.length = 0;
@@ -117,7 +122,7 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect((await diskOf())?.limits).to.equal(undefined);
     const limits = { readIops: 100, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: MIB, burstSeconds: 2 };
     const { task, disk } = await director.disks.setDynamicDiskLimits({ diskName: name, limits, wait: true });
-    expect(task).to.include({ state: TaskState.DONE, type: "set_dynamic_disk_limits", deployment: "web" });
+    expect(task).to.include({ state: TaskState.DONE, type: TaskType.SET_DYNAMIC_DISK_LIMITS, deployment: "web" });
     expect(disk?.limits).to.deep.equal(limits);
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.limits).to.deep.equal(limits);
     const hanging = director.disks.setDynamicDiskLimits({

@@ -19,7 +19,7 @@ const OUTPUT_OPERATIONS: ReadonlyMap<string, Operation> = new Map([
 ]);
 
 /** Background tasks, which are listed only for a request with verbose=2. */
-const IN_PASSING = /^(settle_owed_removals|renew_agent_certificates|retrieve_vm_stats|\w+_dynamic_disk)$/;
+const IN_PASSING = /^TASK_TYPE_(SETTLE_OWED_REMOVALS|RENEW_AGENT_CERTIFICATES|RETRIEVE_VM_STATS|\w+_DYNAMIC_DISK)$/;
 
 export const taskRoutes: readonly Route[] = [
   {

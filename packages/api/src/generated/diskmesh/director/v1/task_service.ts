@@ -180,6 +180,274 @@ export function taskQueueToNumber(object: TaskQueue): number {
   }
 }
 
+/** Kinds of work that tasks do, each with what starts it. Logs and traces have their names in small letters. */
+export const TaskType = {
+  /** UNSPECIFIED - Unset; never returned. */
+  UNSPECIFIED: "TASK_TYPE_UNSPECIFIED",
+  /** PROVIDE_DYNAMIC_DISK - DynamicDiskService.ProvideDynamicDisk. */
+  PROVIDE_DYNAMIC_DISK: "TASK_TYPE_PROVIDE_DYNAMIC_DISK",
+  /** CREATE_DYNAMIC_DISK - DynamicDiskService.CreateDynamicDisk. */
+  CREATE_DYNAMIC_DISK: "TASK_TYPE_CREATE_DYNAMIC_DISK",
+  /** ATTACH_DYNAMIC_DISK - DynamicDiskService.AttachDynamicDisk. */
+  ATTACH_DYNAMIC_DISK: "TASK_TYPE_ATTACH_DYNAMIC_DISK",
+  /** RESIZE_DYNAMIC_DISK - DynamicDiskService.ResizeDynamicDisk. */
+  RESIZE_DYNAMIC_DISK: "TASK_TYPE_RESIZE_DYNAMIC_DISK",
+  /** SET_DYNAMIC_DISK_LIMITS - DynamicDiskService.SetDynamicDiskLimits. */
+  SET_DYNAMIC_DISK_LIMITS: "TASK_TYPE_SET_DYNAMIC_DISK_LIMITS",
+  /** DETACH_DYNAMIC_DISK - DynamicDiskService.DetachDynamicDisk. */
+  DETACH_DYNAMIC_DISK: "TASK_TYPE_DETACH_DYNAMIC_DISK",
+  /** DELETE_DYNAMIC_DISK - DynamicDiskService.DeleteDynamicDisk. */
+  DELETE_DYNAMIC_DISK: "TASK_TYPE_DELETE_DYNAMIC_DISK",
+  /** UPDATE_DEPLOYMENT - DeploymentService.Deploy. */
+  UPDATE_DEPLOYMENT: "TASK_TYPE_UPDATE_DEPLOYMENT",
+  /** UPDATE_INSTANCES - LifecycleService: Start, Stop, Restart or Recreate. */
+  UPDATE_INSTANCES: "TASK_TYPE_UPDATE_INSTANCES",
+  /** DELETE_DEPLOYMENT - DeploymentService.DeleteDeployment. */
+  DELETE_DEPLOYMENT: "TASK_TYPE_DELETE_DEPLOYMENT",
+  /** UPDATE_STEMCELL - StemcellService.UploadStemcell, once the director has the stemcell's bytes. */
+  UPDATE_STEMCELL: "TASK_TYPE_UPDATE_STEMCELL",
+  /** FETCH_STEMCELL - StemcellService.UploadStemcell, while the director downloads the stemcell. */
+  FETCH_STEMCELL: "TASK_TYPE_FETCH_STEMCELL",
+  /** DELETE_STEMCELL - StemcellService.DeleteStemcell. */
+  DELETE_STEMCELL: "TASK_TYPE_DELETE_STEMCELL",
+  /** DELETE_VM - VmService.DeleteVm. */
+  DELETE_VM: "TASK_TYPE_DELETE_VM",
+  /** CLEAN_UP - The deletion of stemcells and orphaned disks that nothing uses, over HTTPS. */
+  CLEAN_UP: "TASK_TYPE_CLEAN_UP",
+  /** RETRIEVE_VM_STATS - A list of VMs or instances with their vital figures, over HTTPS. */
+  RETRIEVE_VM_STATS: "TASK_TYPE_RETRIEVE_VM_STATS",
+  /** FETCH_LOGS - VmService.FetchLogs. */
+  FETCH_LOGS: "TASK_TYPE_FETCH_LOGS",
+  /** DELETE_ORPHANED_DISK - DeploymentService.DeleteOrphanedDisk. */
+  DELETE_ORPHANED_DISK: "TASK_TYPE_DELETE_ORPHANED_DISK",
+  /** ORPHAN_PERSISTENT_DISK - DeploymentService.OrphanPersistentDisk. */
+  ORPHAN_PERSISTENT_DISK: "TASK_TYPE_ORPHAN_PERSISTENT_DISK",
+  /** ATTACH_ORPHANED_DISK - DeploymentService.AttachOrphanedDisk. */
+  ATTACH_ORPHANED_DISK: "TASK_TYPE_ATTACH_ORPHANED_DISK",
+  /** TAKE_SNAPSHOTS - SnapshotService.TakeSnapshots. */
+  TAKE_SNAPSHOTS: "TASK_TYPE_TAKE_SNAPSHOTS",
+  /** DELETE_SNAPSHOTS - SnapshotService.DeleteSnapshots. */
+  DELETE_SNAPSHOTS: "TASK_TYPE_DELETE_SNAPSHOTS",
+  /** SETTLE_OWED_REMOVALS - The director's own: it notifies an agent of disks that were detached without it. */
+  SETTLE_OWED_REMOVALS: "TASK_TYPE_SETTLE_OWED_REMOVALS",
+  /** RENEW_AGENT_CERTIFICATES - The director's own: it gives agents new certificates. */
+  RENEW_AGENT_CERTIFICATES: "TASK_TYPE_RENEW_AGENT_CERTIFICATES",
+  /** TELL_AGENTS - The director's own: it notifies agents that may have restarted of their VMs' dynamic disks. */
+  TELL_AGENTS: "TASK_TYPE_TELL_AGENTS",
+  /** RESURRECT_INSTANCES - The director's own: it recreates VMs whose agents are silent. */
+  RESURRECT_INSTANCES: "TASK_TYPE_RESURRECT_INSTANCES",
+  /** SCAN_DEPLOYMENT - ProblemService.ScanDeployment. */
+  SCAN_DEPLOYMENT: "TASK_TYPE_SCAN_DEPLOYMENT",
+  /** RESOLVE_PROBLEMS - ProblemService.ResolveProblems. */
+  RESOLVE_PROBLEMS: "TASK_TYPE_RESOLVE_PROBLEMS",
+  /** CALL_VENDOR_METHOD - VendorPassthruService.CallMethod, for an asynchronous method. */
+  CALL_VENDOR_METHOD: "TASK_TYPE_CALL_VENDOR_METHOD",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type TaskType = typeof TaskType[keyof typeof TaskType];
+
+export namespace TaskType {
+  export type UNSPECIFIED = typeof TaskType.UNSPECIFIED;
+  export type PROVIDE_DYNAMIC_DISK = typeof TaskType.PROVIDE_DYNAMIC_DISK;
+  export type CREATE_DYNAMIC_DISK = typeof TaskType.CREATE_DYNAMIC_DISK;
+  export type ATTACH_DYNAMIC_DISK = typeof TaskType.ATTACH_DYNAMIC_DISK;
+  export type RESIZE_DYNAMIC_DISK = typeof TaskType.RESIZE_DYNAMIC_DISK;
+  export type SET_DYNAMIC_DISK_LIMITS = typeof TaskType.SET_DYNAMIC_DISK_LIMITS;
+  export type DETACH_DYNAMIC_DISK = typeof TaskType.DETACH_DYNAMIC_DISK;
+  export type DELETE_DYNAMIC_DISK = typeof TaskType.DELETE_DYNAMIC_DISK;
+  export type UPDATE_DEPLOYMENT = typeof TaskType.UPDATE_DEPLOYMENT;
+  export type UPDATE_INSTANCES = typeof TaskType.UPDATE_INSTANCES;
+  export type DELETE_DEPLOYMENT = typeof TaskType.DELETE_DEPLOYMENT;
+  export type UPDATE_STEMCELL = typeof TaskType.UPDATE_STEMCELL;
+  export type FETCH_STEMCELL = typeof TaskType.FETCH_STEMCELL;
+  export type DELETE_STEMCELL = typeof TaskType.DELETE_STEMCELL;
+  export type DELETE_VM = typeof TaskType.DELETE_VM;
+  export type CLEAN_UP = typeof TaskType.CLEAN_UP;
+  export type RETRIEVE_VM_STATS = typeof TaskType.RETRIEVE_VM_STATS;
+  export type FETCH_LOGS = typeof TaskType.FETCH_LOGS;
+  export type DELETE_ORPHANED_DISK = typeof TaskType.DELETE_ORPHANED_DISK;
+  export type ORPHAN_PERSISTENT_DISK = typeof TaskType.ORPHAN_PERSISTENT_DISK;
+  export type ATTACH_ORPHANED_DISK = typeof TaskType.ATTACH_ORPHANED_DISK;
+  export type TAKE_SNAPSHOTS = typeof TaskType.TAKE_SNAPSHOTS;
+  export type DELETE_SNAPSHOTS = typeof TaskType.DELETE_SNAPSHOTS;
+  export type SETTLE_OWED_REMOVALS = typeof TaskType.SETTLE_OWED_REMOVALS;
+  export type RENEW_AGENT_CERTIFICATES = typeof TaskType.RENEW_AGENT_CERTIFICATES;
+  export type TELL_AGENTS = typeof TaskType.TELL_AGENTS;
+  export type RESURRECT_INSTANCES = typeof TaskType.RESURRECT_INSTANCES;
+  export type SCAN_DEPLOYMENT = typeof TaskType.SCAN_DEPLOYMENT;
+  export type RESOLVE_PROBLEMS = typeof TaskType.RESOLVE_PROBLEMS;
+  export type CALL_VENDOR_METHOD = typeof TaskType.CALL_VENDOR_METHOD;
+  export type UNRECOGNIZED = typeof TaskType.UNRECOGNIZED;
+}
+
+export function taskTypeFromJSON(object: any): TaskType {
+  switch (object) {
+    case 0:
+    case "TASK_TYPE_UNSPECIFIED":
+      return TaskType.UNSPECIFIED;
+    case 1:
+    case "TASK_TYPE_PROVIDE_DYNAMIC_DISK":
+      return TaskType.PROVIDE_DYNAMIC_DISK;
+    case 2:
+    case "TASK_TYPE_CREATE_DYNAMIC_DISK":
+      return TaskType.CREATE_DYNAMIC_DISK;
+    case 3:
+    case "TASK_TYPE_ATTACH_DYNAMIC_DISK":
+      return TaskType.ATTACH_DYNAMIC_DISK;
+    case 4:
+    case "TASK_TYPE_RESIZE_DYNAMIC_DISK":
+      return TaskType.RESIZE_DYNAMIC_DISK;
+    case 5:
+    case "TASK_TYPE_SET_DYNAMIC_DISK_LIMITS":
+      return TaskType.SET_DYNAMIC_DISK_LIMITS;
+    case 6:
+    case "TASK_TYPE_DETACH_DYNAMIC_DISK":
+      return TaskType.DETACH_DYNAMIC_DISK;
+    case 7:
+    case "TASK_TYPE_DELETE_DYNAMIC_DISK":
+      return TaskType.DELETE_DYNAMIC_DISK;
+    case 8:
+    case "TASK_TYPE_UPDATE_DEPLOYMENT":
+      return TaskType.UPDATE_DEPLOYMENT;
+    case 9:
+    case "TASK_TYPE_UPDATE_INSTANCES":
+      return TaskType.UPDATE_INSTANCES;
+    case 10:
+    case "TASK_TYPE_DELETE_DEPLOYMENT":
+      return TaskType.DELETE_DEPLOYMENT;
+    case 11:
+    case "TASK_TYPE_UPDATE_STEMCELL":
+      return TaskType.UPDATE_STEMCELL;
+    case 12:
+    case "TASK_TYPE_FETCH_STEMCELL":
+      return TaskType.FETCH_STEMCELL;
+    case 13:
+    case "TASK_TYPE_DELETE_STEMCELL":
+      return TaskType.DELETE_STEMCELL;
+    case 14:
+    case "TASK_TYPE_DELETE_VM":
+      return TaskType.DELETE_VM;
+    case 15:
+    case "TASK_TYPE_CLEAN_UP":
+      return TaskType.CLEAN_UP;
+    case 16:
+    case "TASK_TYPE_RETRIEVE_VM_STATS":
+      return TaskType.RETRIEVE_VM_STATS;
+    case 17:
+    case "TASK_TYPE_FETCH_LOGS":
+      return TaskType.FETCH_LOGS;
+    case 18:
+    case "TASK_TYPE_DELETE_ORPHANED_DISK":
+      return TaskType.DELETE_ORPHANED_DISK;
+    case 19:
+    case "TASK_TYPE_ORPHAN_PERSISTENT_DISK":
+      return TaskType.ORPHAN_PERSISTENT_DISK;
+    case 20:
+    case "TASK_TYPE_ATTACH_ORPHANED_DISK":
+      return TaskType.ATTACH_ORPHANED_DISK;
+    case 21:
+    case "TASK_TYPE_TAKE_SNAPSHOTS":
+      return TaskType.TAKE_SNAPSHOTS;
+    case 22:
+    case "TASK_TYPE_DELETE_SNAPSHOTS":
+      return TaskType.DELETE_SNAPSHOTS;
+    case 23:
+    case "TASK_TYPE_SETTLE_OWED_REMOVALS":
+      return TaskType.SETTLE_OWED_REMOVALS;
+    case 24:
+    case "TASK_TYPE_RENEW_AGENT_CERTIFICATES":
+      return TaskType.RENEW_AGENT_CERTIFICATES;
+    case 25:
+    case "TASK_TYPE_TELL_AGENTS":
+      return TaskType.TELL_AGENTS;
+    case 26:
+    case "TASK_TYPE_RESURRECT_INSTANCES":
+      return TaskType.RESURRECT_INSTANCES;
+    case 27:
+    case "TASK_TYPE_SCAN_DEPLOYMENT":
+      return TaskType.SCAN_DEPLOYMENT;
+    case 28:
+    case "TASK_TYPE_RESOLVE_PROBLEMS":
+      return TaskType.RESOLVE_PROBLEMS;
+    case 29:
+    case "TASK_TYPE_CALL_VENDOR_METHOD":
+      return TaskType.CALL_VENDOR_METHOD;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return TaskType.UNRECOGNIZED;
+  }
+}
+
+export function taskTypeToNumber(object: TaskType): number {
+  switch (object) {
+    case TaskType.UNSPECIFIED:
+      return 0;
+    case TaskType.PROVIDE_DYNAMIC_DISK:
+      return 1;
+    case TaskType.CREATE_DYNAMIC_DISK:
+      return 2;
+    case TaskType.ATTACH_DYNAMIC_DISK:
+      return 3;
+    case TaskType.RESIZE_DYNAMIC_DISK:
+      return 4;
+    case TaskType.SET_DYNAMIC_DISK_LIMITS:
+      return 5;
+    case TaskType.DETACH_DYNAMIC_DISK:
+      return 6;
+    case TaskType.DELETE_DYNAMIC_DISK:
+      return 7;
+    case TaskType.UPDATE_DEPLOYMENT:
+      return 8;
+    case TaskType.UPDATE_INSTANCES:
+      return 9;
+    case TaskType.DELETE_DEPLOYMENT:
+      return 10;
+    case TaskType.UPDATE_STEMCELL:
+      return 11;
+    case TaskType.FETCH_STEMCELL:
+      return 12;
+    case TaskType.DELETE_STEMCELL:
+      return 13;
+    case TaskType.DELETE_VM:
+      return 14;
+    case TaskType.CLEAN_UP:
+      return 15;
+    case TaskType.RETRIEVE_VM_STATS:
+      return 16;
+    case TaskType.FETCH_LOGS:
+      return 17;
+    case TaskType.DELETE_ORPHANED_DISK:
+      return 18;
+    case TaskType.ORPHAN_PERSISTENT_DISK:
+      return 19;
+    case TaskType.ATTACH_ORPHANED_DISK:
+      return 20;
+    case TaskType.TAKE_SNAPSHOTS:
+      return 21;
+    case TaskType.DELETE_SNAPSHOTS:
+      return 22;
+    case TaskType.SETTLE_OWED_REMOVALS:
+      return 23;
+    case TaskType.RENEW_AGENT_CERTIFICATES:
+      return 24;
+    case TaskType.TELL_AGENTS:
+      return 25;
+    case TaskType.RESURRECT_INSTANCES:
+      return 26;
+    case TaskType.SCAN_DEPLOYMENT:
+      return 27;
+    case TaskType.RESOLVE_PROBLEMS:
+      return 28;
+    case TaskType.CALL_VENDOR_METHOD:
+      return 29;
+    case TaskType.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** The state of a step of a task. */
 export const StepState = {
   /** UNSPECIFIED - Unset; never returned. */
@@ -320,8 +588,6 @@ export function taskOutputTypeToNumber(object: TaskOutputType): number {
 export interface Task {
   /** ID, counting up from 1. */
   taskId: number;
-  /** Type of the job, for example "provide_dynamic_disk". */
-  type: string;
   /** Description, for people. */
   description: string;
   /** Stage in the task's life. */
@@ -357,7 +623,11 @@ export interface Task {
    * an RPC that fails for the same reason; the message equals `result`. INTERNAL without ErrorInfo: a bug in the
    * director.
    */
-  error: Status | undefined;
+  error:
+    | Status
+    | undefined;
+  /** Kind of work that the task does. */
+  type: TaskType;
 }
 
 /** One line of a task's event log. */
@@ -497,7 +767,6 @@ export interface GetTaskOutputResponse {
 function createBaseTask(): Task {
   return {
     taskId: 0,
-    type: "",
     description: "",
     state: TaskState.UNSPECIFIED,
     queue: TaskQueue.UNSPECIFIED,
@@ -511,6 +780,7 @@ function createBaseTask(): Task {
     contextId: "",
     teams: [],
     error: undefined,
+    type: TaskType.UNSPECIFIED,
   };
 }
 
@@ -518,9 +788,6 @@ export const Task: MessageFns<Task> = {
   encode(message: Task, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.taskId !== 0) {
       writer.uint32(8).int64(message.taskId);
-    }
-    if (message.type !== "") {
-      writer.uint32(18).string(message.type);
     }
     if (message.description !== "") {
       writer.uint32(26).string(message.description);
@@ -561,6 +828,9 @@ export const Task: MessageFns<Task> = {
     if (message.error !== undefined) {
       Status.encode(message.error, writer.uint32(122).fork()).join();
     }
+    if (message.type !== TaskType.UNSPECIFIED) {
+      writer.uint32(128).int32(taskTypeToNumber(message.type));
+    }
     return writer;
   },
 
@@ -583,14 +853,6 @@ export const Task: MessageFns<Task> = {
             }
 
             message.taskId = longToNumber(reader.int64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.type = reader.string();
             continue;
           }
           case 3: {
@@ -697,6 +959,14 @@ export const Task: MessageFns<Task> = {
             message.error = Status.decode(reader, reader.uint32());
             continue;
           }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.type = taskTypeFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -715,7 +985,6 @@ export const Task: MessageFns<Task> = {
   fromPartial(object: DeepPartial<Task>): Task {
     const message = createBaseTask();
     message.taskId = object.taskId ?? 0;
-    message.type = object.type ?? "";
     message.description = object.description ?? "";
     message.state = object.state ?? TaskState.UNSPECIFIED;
     message.queue = object.queue ?? TaskQueue.UNSPECIFIED;
@@ -731,6 +1000,7 @@ export const Task: MessageFns<Task> = {
     message.error = (object.error !== undefined && object.error !== null)
       ? Status.fromPartial(object.error)
       : undefined;
+    message.type = object.type ?? TaskType.UNSPECIFIED;
     return message;
   },
 };
