@@ -187,6 +187,8 @@ describe("the diskmesh command", () => {
     ["passthru node/h m --args-file nowhere", closed, /cannot read the arguments: ENOENT/],
     ["set-host-state warning host-1", closed, /state "warning" is none of dead, cordoned, online/],
     ["set-host-state dead host-1", closed, /--reason is missing/],
+    ["maintenance host-1", closed, /--for is missing: give a time/],
+    ["maintenance host-1 --for 30", closed, /--for "30" is malformed: give for example 90s/],
     ["set-device-state error device-1", closed, /--reason is missing/],
     ["driver run folder", closed, /"run" is not a verb: give try/],
     ["driver try folder --settings 5", closed, /the settings are not a JSON object/],

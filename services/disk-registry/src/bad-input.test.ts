@@ -177,6 +177,20 @@ const REFUSED: readonly [string, Call, string, string][] = [
     "InvalidArgumentError",
     "reason",
   ],
+  ...[undefined, { seconds: 0, nanos: 0 }, { seconds: -5, nanos: 0 }, { seconds: 8 * 86_400, nanos: 0 }].map(
+    (duration): [string, Call, string, string] => [
+      `SetHostState, maintenance for ${duration?.seconds} s`,
+      (o) => o.setHostState(dead({ state: HostState.MAINTENANCE, duration })),
+      "InvalidArgumentError",
+      "duration is",
+    ],
+  ),
+  [
+    "SetHostState, a time of being dead",
+    (o) => o.setHostState(dead({ duration: { seconds: 60, nanos: 0 } })),
+    "InvalidArgumentError",
+    "only HOST_STATE_MAINTENANCE",
+  ],
   ["SetHostState, no host", (o) => o.setHostState(dead({ hostIds: [] })), "InvalidArgumentError", "host_ids"],
   ["SetHostState, a host twice", (o) => o.setHostState(dead({ hostIds: ["h1", "h1"] })), "InvalidArgumentError", "h1"],
   [

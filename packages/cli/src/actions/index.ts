@@ -36,6 +36,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   "migrate-disk": async () => (await import("./fleet/migrate-disk.js")).migrateDisk,
   "replace-device": async () => (await import("./fleet/replace-device.js")).replaceDevice,
   "cancel-move": async () => (await import("./fleet/cancel-move.js")).cancelMove,
+  maintenance: async () => (await import("./fleet/maintenance.js")).maintenance,
   "set-host-state": async () => (await import("./fleet/set-host-state.js")).setHostState,
   "set-device-state": async () => (await import("./fleet/set-device-state.js")).setDeviceState,
   "fence-host": async () => (await import("./fleet/fence-host.js")).fenceHost,

@@ -10,7 +10,9 @@ import {
 import type { DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
 
 export function hostRow(host: Host, devices: string): HostRow {
-  const { state, az, rack, assignment, stateChangeTime, removalRequested, cordoned, trouble } = host;
+  const { state, az, rack, assignment, stateChangeTime, removalRequested, trouble } = host;
+  // The page shows a host in maintenance as cordoned, and its `why` says which of both it is.
+  const cordoned = host.cordoned ?? host.maintenance;
   const told = lower("HOST_STATE_", state) as HostRow["state"];
   const isSuspected = host.suspected && told !== "unavailable" && told !== "dead";
   // A removal that still waits is trouble, and a host that is out of operation has none. No trouble therefore means

@@ -14,6 +14,8 @@ export function parseHostFilter(request: { az: string; state: HostState }): Host
   const az = parseOptionalName("az", request.az);
   if (request.state === HostState.CORDONED)
     return { az, matches: (host) => isIn(host, az) && host.cordoned !== undefined };
+  if (request.state === HostState.MAINTENANCE)
+    return { az, matches: (host) => isIn(host, az) && host.maintenance !== undefined };
   const state = hostStateOf(request.state);
   const matches = (host: Host): boolean => isIn(host, az) && (state === undefined || host.state === state);
   return { az, matches };

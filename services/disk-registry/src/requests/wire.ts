@@ -102,6 +102,8 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
     removalTimeoutTime: dateIf(times.removalTimesOutAtMs),
     saidDead: host.saidDead && wordMessage(host.saidDead),
     cordoned: host.cordoned && wordMessage(host.cordoned),
+    maintenance: host.maintenance && wordMessage(host.maintenance),
+    maintenanceEndTime: dateIf(host.maintenance?.untilMs),
     suspected: times.isSuspected,
     foreignDevices: [...(host.foreignDevices ?? [])],
     trouble: troubleMessage(times.trouble),

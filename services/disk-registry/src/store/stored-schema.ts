@@ -17,6 +17,7 @@ import {
   type Host,
   type KeptHealth,
   type Label,
+  type Maintenance,
   type OperatorsWord,
   type Pending,
   type PendingDevice,
@@ -35,7 +36,8 @@ const flag = z.boolean();
 const whole = z.int().min(0);
 const health = z.enum(["ONLINE", "WARNING", "ERROR"]);
 
-const operatorsWord = shapeOf<OperatorsWord>()({ by: text, atMs: z.number(), reason: text });
+const word = { by: text, atMs: z.number(), reason: text };
+const operatorsWord = shapeOf<OperatorsWord>()(word);
 
 const hostCertificate = shapeOf<HostCertificate>()({ serialNumber: text, endsAtMs: z.number() });
 
@@ -52,6 +54,7 @@ const host = shapeOf<Host>()({
   probationEndsAtMs: z.number().optional(),
   saidDead: operatorsWord.optional(),
   cordoned: operatorsWord.optional(),
+  maintenance: shapeOf<Maintenance>()({ ...word, untilMs: z.number() }).optional(),
   removalRequested: flag,
   mustRegister: z.literal(true).optional(),
   servesUnwanted: z.literal(true).optional(),

@@ -4,6 +4,8 @@ import { Liveness } from "../agents/liveness.js";
 import { RefusedAgents } from "../agents/refused-agents.js";
 import { configSchema } from "../config/config.js";
 import { REGISTRY_LIMITS as limits } from "../config/limits.js";
+import { isPlaceable, NOBODY_SUSPECTED } from "../model/disks/placement.js";
+import { sayOfHosts } from "../model/hosts/host-words.js";
 import type { Publication } from "../model/store/schema.js";
 import { aDevice, aDisk, aHost, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
 import { HostMonitor } from "./host-monitor.js";
@@ -130,6 +132,10 @@ class Leaders {
     this.#nowMs += ms;
   }
 
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
   get unavailable(): number {
     return [...this.fleet.tables.hosts.entries()].filter(({ state }) => state === "UNAVAILABLE").length;
   }
@@ -154,6 +160,64 @@ describe("host monitors of one leader after the other", () => {
     await leaders.pass(6_000, 6);
     expect(leaders.unavailable).to.equal(4);
     expect(leaders.fenced).to.deep.equal(["x"]);
+  });
+
+  describe("with a host in maintenance", () => {
+    const announce = (forMs: number) =>
+      leaders.fleet.transact((tx) => {
+        const said = { by: "ada", atMs: leaders.nowMs, reason: "memory", untilMs: leaders.nowMs + forMs };
+        return sayOfHosts(tx, [hostId("h9")], "maintenance", said);
+      });
+    const h9 = () => leaders.fleet.host("h9");
+
+    it("its silence fences nothing before the time is over, and then at once", async () => {
+      announce(60_000);
+      await leaders.pass(59_500, 9);
+      expect([h9().state, leaders.fenced]).to.deep.equal(["ONLINE", []]);
+      await leaders.pass(500, 9);
+      expect([h9().state, h9().maintenance, leaders.fenced]).to.deep.equal(["UNAVAILABLE", undefined, ["x"]]);
+    });
+
+    it("it is over when the host is back after a silence, and not before", async () => {
+      announce(60_000);
+      await leaders.pass(10_000, 10);
+      expect(h9().maintenance, "not yet away").not.to.equal(undefined);
+      await leaders.pass(10_000, 9);
+      expect(h9().maintenance, "away").not.to.equal(undefined);
+      await leaders.pass(500, 10);
+      expect([h9().state, h9().maintenance]).to.deep.equal(["ONLINE", undefined]);
+      await leaders.pass(6_000, 9);
+      expect([h9().state, leaders.fenced]).to.deep.equal(["UNAVAILABLE", ["x"]]);
+    });
+
+    it("the next leader honours it, and another announcement lengthens it", async () => {
+      announce(10_000);
+      await leaders.pass(8_000, 9);
+      await leaders.begin();
+      announce(30_000);
+      await leaders.pass(29_500, 9);
+      expect([h9().state, leaders.fenced]).to.deep.equal(["ONLINE", []]);
+      await leaders.pass(500, 9);
+      expect([h9().state, leaders.fenced]).to.deep.equal(["UNAVAILABLE", ["x"]]);
+    });
+
+    it("an operator ends it, or declares the host dead", async () => {
+      for (const word of ["back", "dead"] as const) {
+        announce(60_000);
+        expect(isPlaceable(h9(), NOBODY_SUSPECTED)).to.equal(false);
+        leaders.fleet.transact((tx) =>
+          sayOfHosts(tx, [hostId("h9")], word, { by: "ada", atMs: leaders.nowMs, reason: "" }),
+        );
+        expect(h9().maintenance, word).to.equal(undefined);
+        expect(isPlaceable(h9(), NOBODY_SUSPECTED)).to.equal(word === "back");
+      }
+    });
+
+    it("its silence is no part of a mass silence", async () => {
+      announce(60_000);
+      await leaders.pass(6_000, 4);
+      expect(leaders.unavailable, "five of nine").to.equal(5);
+    });
   });
 
   it("such a silence after a former leader's mass silence makes them UNAVAILABLE later, and fences none", async () => {

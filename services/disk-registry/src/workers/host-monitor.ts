@@ -15,6 +15,7 @@ import {
   silenceWord,
 } from "../model/hosts/heartbeats.js";
 import { mayHaveLost, noteLostDisks } from "../model/hosts/lost-disks.js";
+import { endMaintenance, lookAtMaintenance } from "../model/hosts/maintenance.js";
 import { isStepDue, takeSteps } from "../model/hosts/removal-step.js";
 import { giveUpOnHost, removalTimedOut } from "../model/hosts/removal-timeout.js";
 import {
@@ -56,6 +57,8 @@ export class HostMonitor {
   #massSilentBefore = 0;
   #mass: MassSilence | undefined;
   #seen: ReadonlyMap<HostId, string> = new Map();
+  /** Hosts in maintenance that were silent at the last sweep. */
+  #awayInMaintenance: ReadonlySet<HostId> = new Set();
   /** Monotonic time of the last recording of the listening time, in ms. */
   #notedAtMs = 0;
 
@@ -127,6 +130,7 @@ export class HostMonitor {
   /** Sweeps all hosts once. */
   async look(): Promise<void> {
     await this.#noteListened();
+    await this.#endMaintenance();
     const { tablet, liveness, config, clock } = this.context;
     const { timeoutMs } = config.heartbeat;
     const nowMs = clock.nowMs();
@@ -177,6 +181,21 @@ export class HostMonitor {
       for (const hostId of found.proven) this.on.online(hostId);
     }
     for (const hostId of found.timedOut) await this.#giveUp(hostId, nowMs);
+  }
+
+  /** Ends maintenance before silent hosts are looked for, so that a host that is still away counts as silent at once. */
+  async #endMaintenance(): Promise<void> {
+    const { tablet, liveness, config, clock, log } = this.context;
+    const isSilent = (hostId: HostId): boolean => liveness.silentForMs(hostId) > config.heartbeat.timeoutMs;
+    const { ended, away } = await tablet.read((tables) =>
+      lookAtMaintenance(tables, this.#awayInMaintenance, isSilent, clock.nowMs()),
+    );
+    if (ended.size > 0) await tablet.transact((tx) => endMaintenance(tx, ended));
+    this.#awayInMaintenance = away;
+    for (const hostId of ended.keys()) {
+      log.info({ hostId, isSilent: isSilent(hostId) }, "maintenance of a host ended");
+      this.on.online(hostId);
+    }
   }
 
   /** Returns the facts that are kept in memory only, by host, as texts to compare. */

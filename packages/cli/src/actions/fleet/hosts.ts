@@ -6,8 +6,11 @@ import { type Action, textOption } from "../action.js";
 
 const COLUMNS: Columns<Host> = {
   host: ({ hostId }) => hostId,
-  state: ({ state, removalRequested, cordoned }) =>
-    `${short(state)}${removalRequested ? ", to be removed" : ""}${cordoned === undefined ? "" : ", cordoned"}`,
+  state: ({ state, removalRequested, cordoned, maintenanceEndTime }) => {
+    const closed = cordoned === undefined ? "" : ", cordoned";
+    const work = maintenanceEndTime === undefined ? "" : `, in maintenance until ${timeText(maintenanceEndTime)}`;
+    return `${short(state)}${removalRequested ? ", to be removed" : ""}${closed}${work}`;
+  },
   az: ({ az }) => az,
   rack: ({ rack }) => rack,
   vm: ({ assignment }) => assignment?.vmCid ?? "",
@@ -26,7 +29,7 @@ export const hosts: Action = {
   summary: "list the hosts of the fleet",
   options: [
     ["--az <az>", "only hosts of this az"],
-    ["--state-is <state>", "only hosts in this state: online, warning, unavailable, dead or cordoned"],
+    ["--state-is <state>", "only hosts in this state: online, warning, unavailable, dead, cordoned or maintenance"],
   ],
   example: "diskmesh hosts --state-is dead",
   run: async ({ mesh, output, options }) => {

@@ -8,7 +8,7 @@ const { DEAD, CORDONED, ONLINE } = HostState;
 export const setHostState: Action = {
   usage: "set-host-state <state> <host-ids...>",
   summary:
-    "mark hosts as dead, keep new disks and VMs off them (cordoned), or revoke both (online); their disks stay published to them",
+    "mark hosts as dead, keep new disks and VMs off them (cordoned), or revoke both and end their maintenance (online); their disks stay published to them",
   options: [
     ["--reason <text>", "reason, shown with the hosts"],
     ["--fence", "also fence their publications that are set to be fenced when the host is silent"],

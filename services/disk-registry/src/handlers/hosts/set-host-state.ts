@@ -1,12 +1,14 @@
 import { HostState, type SetHostStateRequest, type SetHostStateResponse } from "@diskmesh/api/registry";
 import { InvalidArgumentError, parseHostId } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, msOfDuration } from "@diskmesh/rpc";
 import type { ChangeContext } from "../../calls/context.js";
 import { transactUnlessDry } from "../../calls/run-action.js";
 import { type HostWord, sayOfHosts, type Touched } from "../../model/hosts/host-words.js";
 import { parseReason, requireAtMost, requireUnique, saidBy } from "../../requests/requests.js";
 
 const MAX_HOSTS = 1_000;
+const MIN_MAINTENANCE_MS = 1_000;
+const MAX_MAINTENANCE_MS = 7 * 24 * 3_600_000;
 
 export async function setHostState(
   { tablet, limits, clock, log, workers, doing }: ChangeContext,
@@ -25,7 +27,13 @@ export async function setHostState(
     throw new InvalidArgumentError("host_ids is empty: name the hosts", { about: { field: "host_ids" } });
   const hostIds = request.hostIds.map((hostId) => parseHostId(hostId, "host_ids"));
   doing.message = reason === "" ? word : `${word}: ${reason}`;
-  const said = { by: saidBy(call), atMs: clock.nowMs(), reason };
+  const nowMs = clock.nowMs();
+  const until = word === "maintenance" ? { untilMs: nowMs + parseDuration(request) } : {};
+  if (word !== "maintenance" && request.duration !== undefined)
+    throw new InvalidArgumentError("duration is set: only HOST_STATE_MAINTENANCE has one", {
+      about: { field: "duration" },
+    });
+  const said = { by: saidBy(call), atMs: nowMs, reason, ...until };
   const touched = await transactUnlessDry(tablet, request.dryRun, (tx) =>
     sayOfHosts(tx, hostIds, word, said, request.fence),
   );
@@ -40,13 +48,22 @@ export async function setHostState(
 function parseWord(state: HostState): HostWord {
   if (state === HostState.DEAD) return "dead";
   if (state === HostState.CORDONED) return "cordoned";
+  if (state === HostState.MAINTENANCE) return "maintenance";
   if (state === HostState.ONLINE) return "back";
   throw new InvalidArgumentError(
-    "state must be HOST_STATE_DEAD or HOST_STATE_CORDONED, or HOST_STATE_ONLINE to revoke both",
+    "state must be HOST_STATE_DEAD, HOST_STATE_CORDONED or HOST_STATE_MAINTENANCE, or HOST_STATE_ONLINE to revoke all of them",
     {
       about: { field: "state" },
     },
   );
+}
+
+/** Returns the longest time of a maintenance in ms. */
+function parseDuration({ duration }: SetHostStateRequest): number {
+  const durationMs = msOfDuration(duration);
+  if (durationMs >= MIN_MAINTENANCE_MS && durationMs <= MAX_MAINTENANCE_MS) return durationMs;
+  const given = duration === undefined ? "missing" : `${durationMs / 1_000} s`;
+  throw new InvalidArgumentError(`duration is ${given}: give from 1 s to 7 days`, { about: { field: "duration" } });
 }
 
 function answerOf({

@@ -8,7 +8,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { countingDevices } from "../store/layout.js";
-import type { Host, RegistryTables, RegistryTransaction } from "../store/schema.js";
+import { type Host, isClosed, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected, whyNotPlaceable } from "./placement.js";
 import { type PublicationStep, requestUnpublish, requireDisk, vmOfPublication } from "./publications.js";
 
@@ -113,8 +113,10 @@ function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: 
 
 /** Returns whether a free host is away only briefly, e.g. while its agent restarts, so that a retry may get it. */
 function isOneDueBack(tables: RegistryTables, az: string): boolean {
-  for (const { assignment, removalRequested, cordoned, state } of hostsIn(tables, az))
-    if (assignment === undefined && !removalRequested && cordoned === undefined && state === "ONLINE") return true;
+  for (const host of hostsIn(tables, az)) {
+    const { assignment, removalRequested, state } = host;
+    if (assignment === undefined && !removalRequested && !isClosed(host) && state === "ONLINE") return true;
+  }
   return false;
 }
 

@@ -27,6 +27,7 @@ export function whyNotAsked(host: Host, whySuspected: WhySuspected): string | un
 export function whyNotPlaceable(host: Host, whySuspected: WhySuspected, nowMs: number): string | undefined {
   if (host.removalRequested) return "is to be removed";
   if (host.cordoned !== undefined) return `is cordoned by ${host.cordoned.by} (${host.cordoned.reason})`;
+  if (host.maintenance !== undefined) return `is in maintenance by ${host.maintenance.by} (${host.maintenance.reason})`;
   if (host.state !== "ONLINE") return `is ${host.state} for ${Math.round((nowMs - host.stateChangedAtMs) / 1_000)} s`;
   if (host.mustRegister) return "must register again";
   return whySuspected(host.hostId);

@@ -3,6 +3,7 @@ import {
   type Device,
   type DiskRequest,
   type Host,
+  isClosed,
   isComing,
   isErasable,
   isOverridden,
@@ -141,8 +142,9 @@ function awaitedHosts(
 ): readonly Host[] {
   const found =
     hostId === "" ? [...hosts.by("awaitedByAz", az, { limit: MAX_HOSTS })] : [hosts.get(hostId) ?? []].flat();
-  return found.filter(({ hostId, state, mustRegister, removalRequested, cordoned }) => {
-    if (removalRequested || cordoned !== undefined || state === "DEAD") return false;
+  return found.filter((host) => {
+    const { hostId, state, mustRegister } = host;
+    if (host.removalRequested || isClosed(host) || state === "DEAD") return false;
     return state === "UNAVAILABLE" ? mayYetBeHeard(hostId) : mustRegister === true;
   });
 }

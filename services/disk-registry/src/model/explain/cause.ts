@@ -31,6 +31,7 @@ export const REASONS = {
     "FOREIGN_DEVICES",
     "REMOVAL_WAITS",
     "CORDONED",
+    "IN_MAINTENANCE",
   ],
   DEVICE: [
     "LABEL_TWICE",

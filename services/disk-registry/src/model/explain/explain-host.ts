@@ -22,10 +22,11 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
     foreignDevices(host),
     removal(tables, host),
     cordon(host),
+    maintenance(host),
   ];
   const isOut = host.removalRequested && !found.some((cause) => cause?.reason === "REMOVAL_WAITS");
   const causes = toCauses(hostId, found);
-  return isOut ? causes.map((cause) => ({ ...cause, isRoutine: true })) : causes;
+  return isOut || host.maintenance !== undefined ? causes.map((cause) => ({ ...cause, isRoutine: true })) : causes;
 }
 
 /** Returns when a silent or suspected host was last heard; undefined when that is unknown. */
@@ -50,6 +51,19 @@ function cordon({ hostId, cordoned }: Host): Found {
     message: `${by} (${reason}) cordoned host ${hostId}: it gets no new disk and no new VM`,
     sinceMs: atMs,
     cures: [["open the host again", `diskmesh set-host-state online ${hostId}`]],
+    isRoutine: true,
+  };
+}
+
+function maintenance({ hostId, maintenance: told }: Host): Found {
+  if (told === undefined) return undefined;
+  const { by, atMs, reason, untilMs } = told;
+  return {
+    reason: "IN_MAINTENANCE",
+    message: `${by} (${reason}) has host ${hostId} in maintenance until it is back, or the time is over: it gets no new disk and no new VM, and its silence fences nothing`,
+    sinceMs: atMs,
+    nextTryAtMs: untilMs,
+    cures: [["end the maintenance", `diskmesh set-host-state online ${hostId}`]],
     isRoutine: true,
   };
 }

@@ -153,10 +153,10 @@ export interface Silence {
 }
 
 /**
- * Finds hosts that have been silent for `timeoutMs`. Returns them as a mass silence when more than half of ten or more
- * hosts are silent. That count includes hosts within `intervalMs` of the timeout and hosts marked during the last
- * `timeoutMs`: hosts cut off at the same moment reach the timeout up to one heartbeat interval apart, and the first
- * ones would otherwise be marked before the others are noticed.
+ * Finds hosts that have been silent for `timeoutMs`, without those in maintenance. Returns them as a mass silence when
+ * more than half of ten or more hosts are silent. That count includes hosts within `intervalMs` of the timeout and hosts
+ * marked during the last `timeoutMs`: hosts cut off at the same moment reach the timeout up to one heartbeat interval
+ * apart, and the first ones would otherwise be marked before the others are noticed.
  */
 export function findSilent(
   tables: RegistryTables,
@@ -169,7 +169,7 @@ export function findSilent(
   let heardBefore = 0;
   let recentlyLost = 0;
   for (const host of tables.hosts.entries()) {
-    if (host.state === "DEAD") continue;
+    if (host.state === "DEAD" || host.maintenance !== undefined) continue;
     if (host.state === "UNAVAILABLE") {
       if (nowMs - host.stateChangedAtMs < timeoutMs) recentlyLost++;
       continue;
@@ -253,8 +253,8 @@ export function silenceWord(tables: RegistryTables, hostId: HostId, nowMs: numbe
 }
 
 /**
- * Marks hosts UNAVAILABLE. Returns the hosts that it changed, because a host may have been purged or declared DEAD
- * since the sweep.
+ * Marks hosts UNAVAILABLE. Returns the hosts that it changed, because a host may have been purged, declared DEAD or put
+ * into maintenance since the sweep.
  */
 export function markUnavailable(
   tx: RegistryTransaction,
@@ -265,7 +265,7 @@ export function markUnavailable(
   const marked: HostId[] = [];
   for (const hostId of hostIds) {
     const host = tx.hosts.get(hostId);
-    if (host === undefined || isAway(host)) continue;
+    if (host === undefined || isAway(host) || host.maintenance !== undefined) continue;
     marked.push(hostId);
     const stateMessage = `host ${hostId} is UNAVAILABLE: no heartbeat for ${timeoutMs / 1_000} s`;
     const { probationEndsAtMs: _, silentAtListenedMs: __, ...heardBefore } = host;

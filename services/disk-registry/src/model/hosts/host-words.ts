@@ -2,11 +2,22 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import { requireHost } from "../devices/device-selection.js";
 import { fenceSilent } from "../disks/fences.js";
 import { disksOn } from "../store/runs.js";
-import type { Host, OperatorsWord, RegistryTables, RegistryTransaction } from "../store/schema.js";
+import {
+  type Host,
+  isClosed,
+  type OperatorsWord,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "../store/schema.js";
 import { disksServedBy } from "./removal-step.js";
 
-/** Operator's override of a host's state: dead, closed to new disks and VMs, or neither any more. */
-export type HostWord = "dead" | "cordoned" | "back";
+/** Operator's override of a host's state: dead, closed to new disks and VMs, in maintenance, or nothing of it any more. */
+export type HostWord = "dead" | "cordoned" | "maintenance" | "back";
+
+/** An operator's override; with its end for a maintenance. */
+export interface Said extends OperatorsWord {
+  readonly untilMs?: number;
+}
 
 /** Hosts that an operator's override changes, and their devices and disks. */
 export interface Touched {
@@ -33,7 +44,7 @@ export function sayOfHosts(
   tx: RegistryTransaction,
   hostIds: readonly HostId[],
   word: HostWord,
-  said: OperatorsWord,
+  said: Said,
   /** True fences off the disks whose `onHostSilence` is FENCE. */
   fence = false,
 ): Touched {
@@ -43,20 +54,22 @@ export function sayOfHosts(
   return { ...touchedBy(tx, hosts), fencedDiskIds: fenced };
 }
 
-function changes({ state, cordoned }: Host, word: HostWord): boolean {
-  if (word === "dead") return state !== "DEAD";
-  return word === "cordoned" ? cordoned === undefined : state === "DEAD" || cordoned !== undefined;
+function changes(host: Host, word: HostWord): boolean {
+  if (word === "dead") return host.state !== "DEAD";
+  if (word === "maintenance") return true;
+  return word === "cordoned" ? host.cordoned === undefined : host.state === "DEAD" || isClosed(host);
 }
 
-function overridden(host: Host, word: HostWord, said: OperatorsWord): Host {
+function overridden(host: Host, word: HostWord, { untilMs = 0, ...said }: Said): Host {
   if (word === "dead") return dead(host, said);
   if (word === "cordoned") return { ...host, cordoned: said };
-  const { cordoned: _, ...open } = host;
+  if (word === "maintenance") return { ...host, maintenance: { ...said, untilMs } };
+  const { cordoned: _, maintenance: __, ...open } = host;
   return host.state === "DEAD" ? back(open, said) : open;
 }
 
 function dead(host: Host, said: OperatorsWord): Host {
-  const { probationEndsAtMs: _, ...rest } = host;
+  const { probationEndsAtMs: _, maintenance: __, ...rest } = host;
   const stateMessage = `host ${host.hostId} was marked DEAD by ${said.by}: ${said.reason}`;
   return { ...rest, state: "DEAD", stateMessage, stateChangedAtMs: said.atMs, saidDead: said, mustRegister: true };
 }

@@ -26,6 +26,11 @@ export interface OperatorsWord {
   readonly reason: string;
 }
 
+/** Work on a host that an operator announced, so that its silence means nothing. */
+export interface Maintenance extends OperatorsWord {
+  readonly untilMs: number;
+}
+
 /**
  * Health of a device's hardware, as agents and operators report it. Whether the device may be used depends on its
  * attach state.
@@ -57,6 +62,8 @@ export interface Host {
   readonly saidDead?: OperatorsWord | undefined;
   /** Set while an operator keeps new disks and VMs off the host. */
   readonly cordoned?: OperatorsWord | undefined;
+  /** Present from the operator's announcement until the host monitor ends it. */
+  readonly maintenance?: Maintenance | undefined;
   readonly removalRequested: boolean;
   /**
    * The registry's record of the host may be outdated: a device was purged or a disk fenced off while its agent was
@@ -285,7 +292,12 @@ export function isAway({ state }: Pick<Host, "state">): boolean {
 
 /** Returns whether a new disk or VM may be placed on the host, as far as the host's own fields say. */
 export function isSound(host: Host): boolean {
-  return host.state === "ONLINE" && !host.mustRegister && !host.removalRequested && host.cordoned === undefined;
+  return host.state === "ONLINE" && !host.mustRegister && !host.removalRequested && !isClosed(host);
+}
+
+/** Returns whether an operator keeps new disks and VMs off the host. */
+export function isClosed({ cordoned, maintenance }: Pick<Host, "cordoned" | "maintenance">): boolean {
+  return cordoned !== undefined || maintenance !== undefined;
 }
 
 /** Returns whether a disk may be placed on the device, as far as the device's own fields say. */

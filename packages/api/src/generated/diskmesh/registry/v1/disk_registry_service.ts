@@ -6,6 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Duration } from "../../../google/protobuf/duration.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import {
   ActionResult,
@@ -137,11 +138,11 @@ export interface SetHostStateRequest {
   /** IDs of 1 to 1,000 registered hosts. */
   hostIds: string[];
   /**
-   * HOST_STATE_DEAD or HOST_STATE_CORDONED, or HOST_STATE_ONLINE to revoke both. A host whose DEAD is revoked is
-   * UNAVAILABLE until its agent registers.
+   * HOST_STATE_DEAD, HOST_STATE_CORDONED or HOST_STATE_MAINTENANCE, or HOST_STATE_ONLINE to revoke all of them. A host
+   * whose DEAD is revoked is UNAVAILABLE until its agent registers.
    */
   state: HostState;
-  /** Reason, for people. Required with HOST_STATE_DEAD and HOST_STATE_CORDONED. */
+  /** Reason, for people. Required with every state but HOST_STATE_ONLINE. */
   reason: string;
   /** Dry run: returns what the call would do, and changes nothing. */
   dryRun: boolean;
@@ -150,6 +151,11 @@ export interface SetHostStateRequest {
    * Default: false, fences nothing. FenceHost fences all disks of a host.
    */
   fence: boolean;
+  /**
+   * Required with HOST_STATE_MAINTENANCE, and only allowed with it: longest time of the maintenance, counted from this
+   * call. From 1 second to 7 days.
+   */
+  duration: Duration | undefined;
 }
 
 /** The effect of the operator override. Hosts already in the requested state are not counted. */
@@ -1609,7 +1615,7 @@ export const UnaskedDevice: MessageFns<UnaskedDevice> = {
 };
 
 function createBaseSetHostStateRequest(): SetHostStateRequest {
-  return { hostIds: [], state: HostState.UNSPECIFIED, reason: "", dryRun: false, fence: false };
+  return { hostIds: [], state: HostState.UNSPECIFIED, reason: "", dryRun: false, fence: false, duration: undefined };
 }
 
 export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
@@ -1628,6 +1634,9 @@ export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
     }
     if (message.fence !== false) {
       writer.uint32(40).bool(message.fence);
+    }
+    if (message.duration !== undefined) {
+      Duration.encode(message.duration, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -1685,6 +1694,14 @@ export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
             message.fence = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.duration = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1707,6 +1724,9 @@ export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
     message.reason = object.reason ?? "";
     message.dryRun = object.dryRun ?? false;
     message.fence = object.fence ?? false;
+    message.duration = (object.duration !== undefined && object.duration !== null)
+      ? Duration.fromPartial(object.duration)
+      : undefined;
     return message;
   },
 };

@@ -29,6 +29,11 @@ export const HostState = {
   DEAD: "HOST_STATE_DEAD",
   /** CORDONED - Only in SetHostState, never returned: keeps new disks and VMs off the host, whatever its state; see Host.cordoned. */
   CORDONED: "HOST_STATE_CORDONED",
+  /**
+   * MAINTENANCE - Only in SetHostState, never returned: the host is cordoned for a time in which its silence fences nothing; see
+   * Host.maintenance.
+   */
+  MAINTENANCE: "HOST_STATE_MAINTENANCE",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -41,6 +46,7 @@ export namespace HostState {
   export type UNAVAILABLE = typeof HostState.UNAVAILABLE;
   export type DEAD = typeof HostState.DEAD;
   export type CORDONED = typeof HostState.CORDONED;
+  export type MAINTENANCE = typeof HostState.MAINTENANCE;
   export type UNRECOGNIZED = typeof HostState.UNRECOGNIZED;
 }
 
@@ -64,6 +70,9 @@ export function hostStateFromJSON(object: any): HostState {
     case 5:
     case "HOST_STATE_CORDONED":
       return HostState.CORDONED;
+    case 6:
+    case "HOST_STATE_MAINTENANCE":
+      return HostState.MAINTENANCE;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -85,6 +94,8 @@ export function hostStateToNumber(object: HostState): number {
       return 4;
     case HostState.CORDONED:
       return 5;
+    case HostState.MAINTENANCE:
+      return 6;
     case HostState.UNRECOGNIZED:
     default:
       return -1;
@@ -820,6 +831,19 @@ export interface Host {
     | OperatorsWord
     | undefined;
   /**
+   * Set while the host is in maintenance: author, time and reason. No new disk and no new VM is placed on it. However
+   * long it is silent, it does not become HOST_STATE_UNAVAILABLE, and no disk is fenced; its disks are not served
+   * meanwhile. The maintenance ends when the host is heard again after a silence, at maintenance_end_time, or by
+   * SetHostState. A host that is silent beyond its end is treated as any other one.
+   */
+  maintenance:
+    | OperatorsWord
+    | undefined;
+  /** Set with `maintenance`: time when it ends at the latest. */
+  maintenanceEndTime:
+    | Date
+    | undefined;
+  /**
    * Serial numbers, in hex, of the certificates that the registry signed for a host that joined by a token, the latest
    * last. To revoke them, put all into `tls.revokedFile` of every process.
    */
@@ -1406,6 +1430,8 @@ function createBaseHost(): Host {
     foreignDevices: [],
     trouble: undefined,
     cordoned: undefined,
+    maintenance: undefined,
+    maintenanceEndTime: undefined,
     certificateSerialNumbers: [],
   };
 }
@@ -1468,6 +1494,12 @@ export const Host: MessageFns<Host> = {
     }
     if (message.cordoned !== undefined) {
       OperatorsWord.encode(message.cordoned, writer.uint32(162).fork()).join();
+    }
+    if (message.maintenance !== undefined) {
+      OperatorsWord.encode(message.maintenance, writer.uint32(178).fork()).join();
+    }
+    if (message.maintenanceEndTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.maintenanceEndTime), writer.uint32(186).fork()).join();
     }
     for (const v of message.certificateSerialNumbers) {
       writer.uint32(170).string(v!);
@@ -1640,6 +1672,22 @@ export const Host: MessageFns<Host> = {
             message.cordoned = OperatorsWord.decode(reader, reader.uint32());
             continue;
           }
+          case 22: {
+            if (tag !== 178) {
+              break;
+            }
+
+            message.maintenance = OperatorsWord.decode(reader, reader.uint32());
+            continue;
+          }
+          case 23: {
+            if (tag !== 186) {
+              break;
+            }
+
+            message.maintenanceEndTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
           case 21: {
             if (tag !== 170) {
               break;
@@ -1692,6 +1740,10 @@ export const Host: MessageFns<Host> = {
     message.cordoned = (object.cordoned !== undefined && object.cordoned !== null)
       ? OperatorsWord.fromPartial(object.cordoned)
       : undefined;
+    message.maintenance = (object.maintenance !== undefined && object.maintenance !== null)
+      ? OperatorsWord.fromPartial(object.maintenance)
+      : undefined;
+    message.maintenanceEndTime = object.maintenanceEndTime ?? undefined;
     message.certificateSerialNumbers = object.certificateSerialNumbers?.map((e) => e) || [];
     return message;
   },
