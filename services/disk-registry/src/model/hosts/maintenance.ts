@@ -1,7 +1,7 @@
 import type { HostId } from "@diskmesh/domain";
 import type { Maintenance, RegistryTables, RegistryTransaction } from "../store/schema.js";
 
-/** What a sweep sees of the hosts in maintenance. */
+/** Facts that a sweep finds about the hosts in maintenance. */
 interface SeenMaintenance {
   /** Maintenance that is over: its time has passed, or its host is heard again after a silence. */
   readonly ended: ReadonlyMap<HostId, Maintenance>;
