@@ -17,7 +17,7 @@ export { REQUEST_ID_HEADER, RequestIds } from "./call/request-id.js";
 export { allPages } from "./client/all-pages.js";
 export { createClient } from "./client/following.js";
 export { waitForHealth } from "./client/health-client.js";
-export { durationOf, msOfDuration } from "./duration.js";
+export { durationOf, msOfDuration } from "./errors/duration.js";
 export { errorOfMessage, errorOfStatus } from "./errors/error-of-status.js";
 export { ERROR_DOMAIN, statusOfError } from "./errors/status-of-error.js";
 export type { RpcChange, RpcFailure } from "./server/call-gate.js";

@@ -1,5 +1,5 @@
 import { BadRequest, type BadRequest_FieldViolation, ErrorInfo, RetryInfo, Status } from "@diskmesh/api/google-rpc";
-import { durationOf, msOfDuration } from "../duration.js";
+import { durationOf, msOfDuration } from "./duration.js";
 
 /** Details of `grpc-status-details-bin` that diskmesh uses. */
 export interface StatusDetails {
