@@ -1,7 +1,7 @@
 import { readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { beginBlockFlood, DEVICE_BYTES, EngineScene } from "@diskmesh/disk-agent/testing";
+import { beginBlockFlood, DEVICE_BYTES, dmsetup, EngineScene } from "@diskmesh/disk-agent/testing";
 import type { DeviceId, DiskId } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -72,7 +72,16 @@ describe("fences of the kernel engine", () => {
     for (const state of ["dirty", "frozen", "under writers that sync"])
       it(`let nothing more of a mounted ${type}, ${state}, to its drive, and end its device with the unmount`, async () => {
         await using devices = new Devices();
-        const options = { deviceBytes: MOUNTED_BYTES, whyNoBlockDevices: "the test uses sockets" };
+        let wipes = 0;
+        const options = {
+          deviceBytes: MOUNTED_BYTES,
+          whyNoBlockDevices: "the test uses sockets",
+          dmsetup: async (...call: Parameters<typeof dmsetup>) => {
+            const output = await dmsetup(...call);
+            if (call[0][0] === "wipe_table") wipes += 1;
+            return output;
+          },
+        };
         const { folder, drives } = await makeDrives(devices, MOUNTED_BYTES);
         const scene = new EngineScene("kernel", { folder }, options);
         devices.later(() => unwind(scene));
@@ -91,6 +100,8 @@ describe("fences of the kernel engine", () => {
           await eventually(async () => (await sectorsWrittenTo(drives.a)) > before + DEPTH);
         }
         await scene.open(DISK, 2, ["a"]);
+        // Before anything that takes time: a wipe soon after the grant would come before most late writes.
+        expect(wipes, "wipes that ended before the grant").to.equal(1);
         const granted = await sectorsWrittenTo(drives.a);
         const isSame = async () => expect(await sectorsWrittenTo(drives.a)).to.equal(granted);
         for (const failure of await Promise.all(failures)) expect(failure).to.match(/^(EIO|EROFS)/);
