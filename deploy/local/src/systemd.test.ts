@@ -102,22 +102,33 @@ describe("the systemd units", () => {
       });
     }
 
+    /** Returns what systemd finds in a unit with this drop-in, and the rights that it shows. */
+    function analyzeWith(dropIn: string, service: string) {
+      const dropIns = join(folder, `diskmesh-${service}.service.d`);
+      const unit = `./diskmesh-${service}.service`;
+      mkdirSync(dropIns);
+      cpSync(join(units, dropIn), join(dropIns, dropIn));
+      try {
+        const { status, stdout, stderr } = analyze("--man=no", "--recursive-errors=one", "verify", unit);
+        return { verified: [status, stdout + stderr], rights: analyze("security", "--offline=yes", unit).stdout };
+      } finally {
+        rmSync(dropIns, { recursive: true });
+      }
+    }
+
     for (const service of ["director", "disk-agent"])
       it(`${service} with rights to choose the users of drivers is correct`, () => {
-        const dropIns = join(folder, `diskmesh-${service}.service.d`);
-        mkdirSync(dropIns);
-        cpSync(join(units, "drivers.conf"), join(dropIns, "drivers.conf"));
-        try {
-          const { status, stdout, stderr } = analyze(
-            ...["--man=no", "--recursive-errors=one", "verify", `./diskmesh-${service}.service`],
-          );
-          expect([status, stdout + stderr]).to.deep.equal([0, ""]);
-          const shown = analyze("security", "--offline=yes", `./diskmesh-${service}.service`).stdout;
-          expect(shown).to.match(/✗ .*CAP_SET\(UID\|GID\|PCAP\)|✗ .*CAP_SET/);
-        } finally {
-          rmSync(dropIns, { recursive: true });
-        }
+        const { verified, rights } = analyzeWith("drivers.conf", service);
+        expect(verified).to.deep.equal([0, ""]);
+        expect(rights).to.match(/✗ .*CAP_SET\(UID\|GID\|PCAP\)|✗ .*CAP_SET/);
       });
+
+    it("disk-agent with the rights of the engine kernel is correct, and has no others", () => {
+      const { verified, rights } = analyzeWith("kernel-engine.conf", "disk-agent");
+      expect(verified).to.deep.equal([0, ""]);
+      const given = [...rights.matchAll(/^✗ .*~(CAP_\S+)/gm)].map(([, right]) => right);
+      expect(given).to.have.members(["CAP_SYS_ADMIN", "CAP_MKNOD"]);
+    });
 
     it("the user of drivers is created, and is the one that services choose", () => {
       const chosen = readFileSync(join(repository, "packages/driver/src/host.ts"), "utf8");
