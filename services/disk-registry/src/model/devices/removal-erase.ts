@@ -68,10 +68,8 @@ export function whileErasing(name: string, devices: readonly Device[], call: Era
   const bytesToErase = devices.reduce((sum, device) => sum + bytesByUse(device).dirty, 0);
   const bytesErased = devices.reduce((sum, device) => sum + eraseState(device).erasedBytes, 0);
   const parts: string[] = [];
-  if (going > 0)
-    parts.push(
-      `${countText(going, "device is", "devices are")} being erased, ${bytesErased} of ${bytesToErase} bytes are done`,
-    );
+  const done = bytesToErase === 0 ? "only labels are left" : `${bytesErased} of ${bytesToErase} bytes are done`;
+  if (going > 0) parts.push(`${countText(going, "device is", "devices are")} being erased, ${done}`);
   if (failing !== undefined) parts.push(`last error, of device ${failing.deviceId}: ${failing.lastError}`);
   if (waiting.length > 0) parts.push(`waits for: ${named(waiting)}`);
   if (stuck.length > 0)
@@ -79,7 +77,8 @@ export function whileErasing(name: string, devices: readonly Device[], call: Era
       `${countText(stuck.length, "device")} cannot be erased: ${named(stuck)}: repair them, or remove them with their data by RemoveDevice with keep_data`,
     );
   const retryAfterMs = going > 0 ? limits.erasingRetryAfterMs : limits.waitingRetryAfterMs;
-  return { ...tryAgain(`${name}: ${parts.join("; ")}`, retryAfterMs), erase: { bytesToErase, bytesErased } };
+  const erase = bytesToErase === 0 ? {} : { erase: { bytesToErase, bytesErased } };
+  return { ...tryAgain(`${name}: ${parts.join("; ")}`, retryAfterMs), ...erase };
 }
 
 function faultOf(device: Device, { failedTries }: EraseState): string | undefined {
