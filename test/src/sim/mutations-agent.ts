@@ -115,7 +115,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
     withinSeeds: 1800,
-    foundBy: 253,
+    foundBy: 103,
     replaced: [
       inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
         const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
@@ -328,7 +328,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "unmarked-drives-trusted",
     mistake: "the agent takes a drive that nothing identifies after a boot for the one that was at its path",
     withinSeeds: 900,
-    foundBy: 76,
+    foundBy: 16,
     scenario: "drives move",
     replaced: compared((recorded) => ({ ...recorded, serialNumber: "", fileIdentity: "" })),
   },
@@ -336,7 +336,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "numbers-of-places-trusted",
     mistake: "a drive is known by the serial number that QEMU gives whichever drive is at a place",
     withinSeeds: 900,
-    foundBy: 316,
+    foundBy: 16,
     scenario: "drives move",
     replaced: compared((recorded, _, { serialNumber }) => {
       const isKnown = serialNumber !== "" && recorded.serialNumber === serialNumber;

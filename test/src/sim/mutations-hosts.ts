@@ -8,7 +8,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 2700,
-    foundBy: 752,
+    foundBy: 176,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/disks/session-plan", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -56,7 +56,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 6900,
-    foundBy: 932,
+    foundBy: 968,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -124,7 +124,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "silent-while-refused",
     mistake: "an agent whose later registration is refused sends no heartbeats until one is taken",
     withinSeeds: 900,
-    foundBy: 251,
+    foundBy: 35,
     scenario: "refused registrations",
     replaced: [
       inPlaceOf(

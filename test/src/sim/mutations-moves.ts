@@ -173,7 +173,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "acknowledge-before-target",
     mistake: "a holder acknowledges a write that is still on its way to the target",
     withinSeeds: 1200,
-    foundBy: 40,
+    foundBy: 100,
     scenario: "disks move",
     replaced: [
       inPlaceOf("disk-agent/model/mirror", "nextStep", ({ nextStep }) => (state, request) => {
@@ -185,8 +185,8 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
   {
     name: "equal-without-a-write",
     mistake: "a mirror goes on after a write that its target has failed",
-    withinSeeds: 3000,
-    foundBy: 2692,
+    withinSeeds: 6000,
+    foundBy: 3292,
     scenario: "targets fail",
     replaced: [
       inPlaceOf(
@@ -202,7 +202,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "copy-over-a-write",
     mistake: "the copy of a range does not exclude writes to it",
     withinSeeds: 1800,
-    foundBy: 10,
+    foundBy: 490,
     scenario: "disks move",
     replaced: [
       inPlaceOf(

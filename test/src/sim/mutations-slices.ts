@@ -52,7 +52,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   {
     ...ON_SLICES,
     withinSeeds: 2_700,
-    foundBy: 544,
+    foundBy: 4,
     name: "shorten-range",
     mistake: "a late order shortens the range of a session that has grown",
     replaced: [
