@@ -133,6 +133,18 @@ describe("the diskmesh command and a mesh", () => {
     );
 
     const { hostId } = published.publication;
+    const announce = `maintenance ${hostId} --for 30m`;
+    expect(await done(`${announce} --dry-run`)).to.match(
+      /^would begin maintenance of hosts \S+ for at most 30m: 1 pub/,
+    );
+    expect((await listed("hosts --state-is maintenance")).length).to.equal(0);
+    await done(announce);
+    expect(await done("hosts --state-is maintenance"))
+      .to.contain(`${hostId} `)
+      .and.to.contain("in maintenance until 20");
+    expect((await listedWhy(`why host ${hostId}`)).map(({ reason }) => reason)).to.include("IN_MAINTENANCE");
+    await done(`set-host-state online ${hostId}`);
+    expect((await listed("hosts --state-is maintenance")).length).to.equal(0);
     expect(await done(`set-host-state dead ${hostId} --reason power --dry-run`)).to.contain("1 publications");
     await eventually(async () => (await typed("fence-host", hostId, "--reason", "power")).code === 0);
     expect((await listed("disks"))[0].fence).to.include({ hostId, reason: "power" });

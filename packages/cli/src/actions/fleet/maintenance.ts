@@ -26,9 +26,11 @@ export const maintenance: Action = {
       dryRun: options.dryRun === true,
     });
     const { changedHostIds, publications, vms } = answer;
+    const hosts = changedHostIds.join(" ");
+    const what = `${options.dryRun ? "would begin" : "began"} maintenance of hosts ${hosts} for at most ${time}`;
     output.answer(
       answer,
-      `${changedHostIds.join(" ")}: ${options.dryRun ? "would be" : "is"} in maintenance for at most ${time}, with ${publications} publications and ${vms} VMs; to end it: diskmesh set-host-state online ${changedHostIds.join(" ")}`,
+      `${what}: ${publications} publications, ${vms} VMs; to end it: diskmesh set-host-state online ${hosts}`,
     );
   },
 };

@@ -287,6 +287,43 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "it is in maintenance and silent, and its agent lacks nothing else",
+    HOST,
+    { host: { maintenance: { by: "operator ada", atMs: 700, reason: "memory", untilMs: 9_000 } }, known: suspects },
+    [
+      { reason: "HEARTBEATS_MISSED", says: /suspected/, sinceMs: 500, isRoutine: true },
+      {
+        reason: "IN_MAINTENANCE",
+        says: /^operator ada \(memory\) has host h1 in maintenance until it is back, or the time is over: /,
+        sinceMs: 700,
+        nextTryAtMs: 9_000,
+        isRoutine: true,
+        commands: ["diskmesh set-host-state online h1"],
+      },
+    ],
+  ],
+  [
+    "it is in maintenance, and its agent takes nothing new: that is no part of the announced work",
+    HOST,
+    {
+      host: {
+        maintenance: { by: "operator ada", atMs: 700, reason: "memory", untilMs: 9_000 },
+        agentWarning: "its folder is full",
+      },
+    },
+    [
+      { reason: "AGENT_TAKES_NOTHING_NEW", says: /folder is full/ },
+      {
+        reason: "IN_MAINTENANCE",
+        says: /in maintenance/,
+        sinceMs: 700,
+        nextTryAtMs: 9_000,
+        isRoutine: true,
+        commands: ["diskmesh set-host-state online h1"],
+      },
+    ],
+  ],
+  [
     "its agent was stopped once it was out of operation",
     HOST,
     {

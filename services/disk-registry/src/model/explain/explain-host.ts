@@ -26,7 +26,7 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
   ];
   const isOut = host.removalRequested && !found.some((cause) => cause?.reason === "REMOVAL_WAITS");
   const causes = toCauses(hostId, found);
-  return isOut || host.maintenance !== undefined ? causes.map((cause) => ({ ...cause, isRoutine: true })) : causes;
+  return isOut ? causes.map((cause) => ({ ...cause, isRoutine: true })) : causes;
 }
 
 /** Returns when a silent or suspected host was last heard; undefined when that is unknown. */
@@ -163,7 +163,8 @@ function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeard
       sinceMs,
       cures: [["check the network and the power", ""], sayDead],
     };
-  return { reason: "HEARTBEATS_MISSED", message: suspected, sinceMs, cures: [startAgent] };
+  const isRoutine = host.maintenance !== undefined;
+  return { reason: "HEARTBEATS_MISSED", message: suspected, sinceMs, cures: [startAgent], isRoutine };
 }
 
 function mustRegister(host: Host): Found {
