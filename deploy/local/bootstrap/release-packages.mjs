@@ -53,13 +53,16 @@ function isOfPlatform(file) {
   return !file.startsWith("prebuilds/") || file.startsWith(`prebuilds/${PLATFORM}/`);
 }
 
-/** Returns the licence of each copied or bundled package. */
-export function licencesOf(root, bundled, copied) {
+/** Returns the folders of all copied or bundled packages, relative to the root, in order. */
+export function packagesIn(bundled, copied) {
   const ofBundled = bundled.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]);
-  const packages = [...new Set([...copied, ...ofBundled])].filter((from) => from !== undefined).sort();
+  return [...new Set([...copied, ...ofBundled])].filter((from) => from !== undefined).sort();
+}
+
+/** Returns the licence of each package. */
+export function licencesOf(root, packages) {
   const texts = packages.map((from) => {
     const { name, version, license } = manifestOf(root, from);
-    if (typeof license !== "string") throw new Failure(`${from}/package.json names no license`);
     const files = readdirSync(join(root, from), { withFileTypes: true })
       .filter((entry) => entry.isFile() && /^(?:licen[cs]e|notice|copying)/i.test(entry.name))
       .map((entry) => entry.name)
@@ -71,6 +74,22 @@ export function licencesOf(root, bundled, copied) {
   return `Parts of these packages are in this archive, each under its own licence.\n\n${texts.join(`\n\n${line}\n`)}\n`;
 }
 
+/** Returns the bill of materials of CycloneDX 1.5, without a time or serial number, so that equal sources give equal bytes. */
+export function billOfMaterials(root, version, packages) {
+  const diskmesh = { type: "application", "bom-ref": "diskmesh", name: "diskmesh", version };
+  const components = new Map();
+  for (const from of packages) {
+    const { name, version: ofPackage, license } = manifestOf(root, from);
+    const purl = `pkg:npm/${name.replace("@", "%40")}@${ofPackage}`;
+    const licenses = [{ expression: license }];
+    components.set(purl, { type: "library", "bom-ref": purl, name, version: ofPackage, licenses, purl });
+  }
+  const bill = { bomFormat: "CycloneDX", specVersion: "1.5", version: 1, metadata: { component: diskmesh } };
+  return `${JSON.stringify({ ...bill, components: [...components.values()] }, null, 2)}\n`;
+}
+
 function manifestOf(root, folder) {
-  return JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
+  const manifest = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
+  if (typeof manifest.license !== "string") throw new Failure(`${folder}/package.json names no license`);
+  return manifest;
 }

@@ -8,7 +8,7 @@ import { bundleInto, DRIVERS, OTHERS } from "./bundle.mjs";
 import { withLock } from "./lock.mjs";
 import { step } from "./progress.mjs";
 import { COPIES, isLeftOut, rewritePages } from "./release-docs.mjs";
-import { copyPackages, licencesOf } from "./release-packages.mjs";
+import { billOfMaterials, copyPackages, licencesOf, packagesIn } from "./release-packages.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 
 const TAR_TIMEOUT_MS = 5 * 60_000;
@@ -144,8 +144,12 @@ function addFiles(root, folder, { inputs, packages }) {
       filter: (file) => !/\.test\.|\.d\.ts$|\.map$|tsbuildinfo$/.test(file),
     });
   addManifest(root, "page", page);
-  const copied = copyPackages(root, packages, folder);
-  writeFileSync(join(folder, "THIRD-PARTY-LICENSES.txt"), licencesOf(root, inputs, copied));
+  const included = packagesIn(inputs, copyPackages(root, packages, folder));
+  writeFileSync(join(folder, "THIRD-PARTY-LICENSES.txt"), licencesOf(root, included));
+  writeFileSync(
+    join(folder, "sbom.cdx.json"),
+    billOfMaterials(root, readJson(join(root, "package.json")).version, included),
+  );
   for (const [to, from] of Object.entries(COPIES))
     cpSync(join(root, from), join(folder, to), { recursive: true, filter: (file) => !isLeftOut(file) });
   rewritePages(root, folder);

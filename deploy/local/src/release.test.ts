@@ -103,6 +103,20 @@ describe("a release", function () {
     for (const name of ["typescript", "mocha", "esbuild"]) expect(text).not.to.match(new RegExp(`^${name} `, "m"));
   });
 
+  it("names all included code in a bill of materials of CycloneDX", () => {
+    const bill = JSON.parse(readFileSync(join(unpacked, "sbom.cdx.json"), "utf8"));
+    expect(bill).to.deep.include({ bomFormat: "CycloneDX", specVersion: "1.5" });
+    expect(bill.metadata.component).to.include({ name: "diskmesh", version: made.version });
+    const named = bill.components.map(({ name, version }: Record<string, string>) => `${name} ${version}`);
+    const licensed = readFileSync(join(unpacked, "THIRD-PARTY-LICENSES.txt"), "utf8");
+    const headings = [...licensed.matchAll(/^((?:@[\w-]+\/)?[\w.-]+ \d+\.\d+\.\d+[\w.-]*): /gm)].map(
+      ([, each]) => each,
+    );
+    expect(new Set(named)).to.deep.equal(new Set(headings));
+    const purls: string[] = bill.components.map(({ purl }: { readonly purl: string }) => purl);
+    expect(purls.find((purl) => purl.includes("grpc-js"))).to.match(/^pkg:npm\/%40grpc\/grpc-js@\d/);
+  });
+
   it("has programs that run from anywhere, also through a link", () => {
     const link = join(elsewhere, "diskmesh-link");
     symlinkSync(join("..", elsewhere.split("/").at(-1) ?? "", "second"), link);
