@@ -13,7 +13,9 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{- end }}
 
 {{- define "diskmesh.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- with .Values.image }}
+{{- .repository }}{{ ternary (printf ":%s" (.tag | default $.Chart.AppVersion)) (printf "@%s" .digest) (empty .digest) }}
+{{- end }}
 {{- end }}
 
 {{- /* A config file of the chart, as JSON, with the values' keys in place of its own. Takes the root context, file and keys. */}}
@@ -45,17 +47,12 @@ capabilities: { drop: [ALL] }
     matchLabels: {{- include "diskmesh.podLabels" . | nindent 6 }}
 {{- end }}
 
-{{- /* HTTP probes, because gRPC requires a certificate, which the kubelet lacks. Takes `health` of the config and the query. */}}
+{{- /* HTTP probes, because gRPC requires a certificate, which the kubelet lacks. Takes the root context, `health` of the config, and the query. */}}
 {{- define "diskmesh.probes" -}}
-{{- $host := "" }}
-{{- if ne ((index . 0).listen.host | default "127.0.0.1") "0.0.0.0" }}{{ $host = "host: 127.0.0.1, " }}{{ end -}}
-readinessProbe:
-  httpGet: { {{ $host }}port: {{ (index . 0).listen.port }}, path: {{ printf "/readyz%s" (index . 1) | quote }} }
-  periodSeconds: 5
-  timeoutSeconds: 5
-livenessProbe:
-  httpGet: { {{ $host }}port: {{ (index . 0).listen.port }}, path: /healthz }
-  periodSeconds: 10
-  failureThreshold: 6
-  timeoutSeconds: 5
+{{- $root := index . 0 }}
+{{- $listen := (index . 1).listen }}
+{{- $to := dict "port" $listen.port }}
+{{- if ne ($listen.host | default "127.0.0.1") "0.0.0.0" }}{{ $to = merge (dict "host" "127.0.0.1") $to }}{{ end -}}
+readinessProbe: {{- toYaml (merge (dict "httpGet" (merge (dict "path" (printf "/readyz%s" (index . 2))) $to)) $root.Values.probes.readiness) | nindent 2 }}
+livenessProbe: {{- toYaml (merge (dict "httpGet" (merge (dict "path" "/healthz") $to)) $root.Values.probes.liveness) | nindent 2 }}
 {{- end }}

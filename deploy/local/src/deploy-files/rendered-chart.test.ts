@@ -11,6 +11,13 @@ import { deploy, programs, version } from "./testing/release-facts.js";
 const AZS = "csi.azs={z1}";
 const HTTP = 'director.config.http={"listen":{"host":"0.0.0.0"}}';
 const PEERS = 'networkPolicy.from=[{"ipBlock":{"cidr":"10.0.0.0/16"}}]';
+const CLASSES = [
+  {
+    ...{ name: "fast", default: true, reclaimPolicy: "Retain", mountOptions: ["noatime"] },
+    parameters: { pool: "nvme", "csi.storage.k8s.io/fstype": "xfs" },
+  },
+  { name: "plain" },
+];
 
 /** Values of users, by what they want. */
 const VARIANTS: Readonly<Record<string, readonly string[]>> = {
@@ -79,6 +86,39 @@ describe("the rendered Helm chart", () => {
   it("refuses unknown values, and the CSI driver without an AZ", () => {
     expect(helm("template", "--set", `${AZS},csi.azzs=z1`).output).to.contain("'azzs' not allowed");
     expect(helm("template").output).to.contain("csi.azs is empty");
+  });
+
+  it("takes images by digest and from any registry, and another kubelet's folder, resources, probes and classes", () => {
+    const digest = `sha256:${"0a".repeat(32)}`;
+    const images = ["provisioner", "attacher", "resizer", "registrar"].map((name) => `mirror:5000/${name}@${digest}`);
+    const { objects, text } = rendered(
+      ...["--set", `${AZS},image.repository=mirror:5000/diskmesh,image.digest=${digest},nats.image=mirror:5000/nats`],
+      ...["--set", `csi.kubeletFolder=/data/kubelet,probes.liveness.failureThreshold=9,csi.resources.limits.cpu=2`],
+      ...images.flatMap((image) => ["--set", `csi.sidecars.${/\/(\w+)@/.exec(image)?.[1]}.image=${image}`]),
+      ...["--set", "csi.sidecars.resizer.resources.limits.memory=64Mi"],
+      ...["--set-json", `csi.classes=${JSON.stringify(CLASSES)}`, "--set-json", "csi.attributesClasses=[]"],
+    );
+    const pods = objects.flatMap((object) => podOf(object) ?? []);
+    const containers = pods.flatMap(({ initContainers = [], containers }) => [...initContainers, ...containers]);
+    const ours = `mirror:5000/diskmesh@${digest}`;
+    expect(new Set(containers.map(({ image }) => image))).to.deep.equal(new Set([ours, "mirror:5000/nats", ...images]));
+    expect(text).to.contain("mountFolders: [/data/kubelet]").and.not.to.contain("/var/lib/kubelet");
+    for (const { livenessProbe } of containers.filter((each) => each.livenessProbe !== undefined))
+      expect(livenessProbe).to.include({ failureThreshold: 9, timeoutSeconds: 5 });
+    const limitsOf = (wanted: string) => containers.find(({ name }) => name === wanted)?.resources?.limits;
+    expect(limitsOf("resizer")).to.deep.equal({ memory: "64Mi" });
+    expect(limitsOf("csi-driver")).to.deep.equal({ cpu: 2, memory: "512Mi" });
+    const classes = objects.filter(({ kind }) => kind.endsWith("Class"));
+    expect(classes).to.have.lengthOf(2);
+    expect(classes[0]).to.deep.include({ reclaimPolicy: "Retain", mountOptions: ["noatime"] });
+    const isDefault = { "storageclass.kubernetes.io/is-default-class": "true" };
+    expect(classes[0]?.metadata).to.deep.include({ name: "fast", annotations: isDefault });
+    expect(classes.map(({ parameters }) => parameters)).to.deep.equal([
+      { pool: "nvme", "csi.storage.k8s.io/fstype": "xfs" },
+      { pool: "default", "csi.storage.k8s.io/fstype": "ext4" },
+    ]);
+    for (const wrong of ["image.digest=latest", "csi.kubeletFolder=kubelet", "csi.sidecars.resizer.tag=v1"])
+      expect(helm("template", "--set", `${AZS},${wrong}`).status, wrong).not.to.equal(0);
   });
 
   it("runs only the agent and the node's part of the CSI driver with privileges, and as few as possible", () => {
@@ -152,7 +192,7 @@ describe("the rendered Helm chart", () => {
     expect(kept.flat()).to.have.members(several);
     expect(several).to.have.lengthOf(5);
     const policies = objects.filter(({ kind, spec }) => kind === "NetworkPolicy" && spec?.ingress !== undefined);
-    expect(policies).to.have.lengthOf(4);
+    expect(policies).to.have.lengthOf(5);
     for (const { spec } of policies)
       for (const object of objects.filter((each) => selects(spec?.podSelector?.matchLabels ?? {}, each))) {
         const ports = ours(podOf(object) as Pod).ports?.map(({ name }) => name);
@@ -189,7 +229,7 @@ describe("the rendered Helm chart", () => {
           return parse(readFileSync(file, "utf8"));
         });
         const { controller } = parse(configOf("csi-controller")?.data?.["csi-driver.yaml"] ?? "");
-        const { parameters } = objects.find(({ kind }) => kind === "StorageClass") as { parameters?: object };
+        const { parameters } = objects.find(({ kind }) => kind === "StorageClass") as KubernetesObject;
         return { agent, node: node.node, controller, parameters };
       };
       const instances = partsOf(VARIANTS["nodes that are instances"] ?? []);

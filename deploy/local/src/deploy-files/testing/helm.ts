@@ -20,6 +20,7 @@ export interface Container {
   readonly env?: readonly { readonly name: string; readonly value?: string }[];
   readonly ports?: readonly Port[];
   readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly resources?: { readonly limits?: Readonly<Record<string, string | number>> };
   readonly readinessProbe?: Probe;
   readonly livenessProbe?: Probe;
   readonly securityContext?: {
@@ -51,6 +52,7 @@ type Labels = Readonly<Record<string, string>>;
 export interface KubernetesObject {
   readonly kind: string;
   readonly metadata: { readonly name: string };
+  readonly parameters?: Readonly<Record<string, string>>;
   readonly data?: Readonly<Record<string, string>>;
   readonly spec?: {
     readonly replicas?: number;
