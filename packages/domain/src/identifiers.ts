@@ -32,6 +32,11 @@ export function quoted(value: string, maxLength = 80): string {
   return value.length > maxLength ? `${text}... (${value.length} characters)` : text;
 }
 
+/** Returns the text as one word of a shell's command line. */
+export function shellWord(text: string): string {
+  return /^[\w.:@/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 function parseText(field: string, value: string, pattern: RegExp, maxLength: number, allowed: string): string {
   if (value === "") throw new InvalidArgumentError(`${field} is empty: give one`, { about: { field } });
   if (value.length > maxLength)

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "./errors.js";
+import { quoted } from "./identifiers.js";
 
 export const MIB_BYTES = 1024 * 1024;
 
@@ -9,6 +10,18 @@ export function bytesText(bytes: number): string {
   let [value, unit] = [bytes, 0];
   for (; value >= 1_024 && unit < UNITS.length - 1; unit++) value /= 1_024;
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+const FACTORS: Readonly<Record<string, number>> = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
+
+/** Parses a person's size with its unit, such as 64MiB. Throws InvalidArgumentError. */
+export function parseSizeText(text: string): number {
+  const [, number, unit = ""] = /^([1-9][0-9]{0,15})(B|KiB|MiB|GiB|TiB)$/.exec(text) ?? [];
+  const sizeBytes = Number(number) * (FACTORS[unit] as number);
+  if (Number.isSafeInteger(sizeBytes)) return sizeBytes;
+  throw new InvalidArgumentError(
+    `size ${quoted(text)} is malformed: give a number with a unit, for example 64MiB, 10GiB or 2TiB`,
+  );
 }
 
 /** Adds sizes in bytes. Returns 2^53 - 1 for a larger sum, because a client's decoder refuses it. */

@@ -1,6 +1,6 @@
 import { realpathSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { messageOf } from "@diskmesh/domain";
+import { messageOf, shellWord } from "@diskmesh/domain";
 import { UsageError } from "../output/exit-codes.js";
 
 // Only other users of the machine count. A group has the rights that the operator gave it on purpose: the keys of a
@@ -54,8 +54,4 @@ function realPathOf(file: string): string {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return resolve(file);
     throw new UsageError(`cannot read ${file}: ${messageOf(error)}`);
   }
-}
-
-function shellWord(text: string): string {
-  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

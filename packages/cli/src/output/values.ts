@@ -1,5 +1,5 @@
 import { AttachState, Health, HostState } from "@diskmesh/api/registry";
-import { quoted } from "@diskmesh/domain";
+import { messageOf, parseSizeText, quoted } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
 /** Parsers of enum values, sizes and times typed by users. */
@@ -21,16 +21,13 @@ export function named<Value extends string>(
   throw new UsageError(`${what} ${quoted(text)} is none of ${names.map((one) => one.toLowerCase()).join(", ")}`);
 }
 
-const FACTORS: Readonly<Record<string, number>> = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
-
 /** Parses a size with its unit, such as 64MiB or 10GiB. */
 export function sizeBytesOf(text: string): number {
-  const [, number, unit = ""] = /^([1-9][0-9]{0,15})(B|KiB|MiB|GiB|TiB)$/.exec(text) ?? [];
-  const sizeBytes = Number(number) * (FACTORS[unit] as number);
-  if (Number.isSafeInteger(sizeBytes)) return sizeBytes;
-  throw new UsageError(
-    `size ${quoted(text)} is malformed: give a number with a unit, for example 64MiB, 10GiB or 2TiB`,
-  );
+  try {
+    return parseSizeText(text);
+  } catch (error) {
+    throw new UsageError(messageOf(error));
+  }
 }
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
