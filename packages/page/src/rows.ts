@@ -54,8 +54,12 @@ export interface DiskRow extends Shown {
 }
 
 /** User's name of a disk, keyed by the disk's CID. */
-interface LabelRow extends Shown {
+export interface LabelRow extends Shown {
   readonly text: string;
+  /** Set for a dynamic disk: what it can be attached to. */
+  readonly of?: "host" | "instance";
+  /** Set for a dynamic disk that is or may be attached. */
+  readonly isAttached?: true;
 }
 
 /** An instance of a deployment, keyed by DEPLOYMENT/GROUP/INDEX, and its VM. */
@@ -182,6 +186,10 @@ export type DeviceLetter = keyof typeof DEVICE_LETTERS;
 /** Text lines that describe the effect of an action, planned or done. */
 export interface ActionAnswer {
   readonly lines: readonly string[];
+  /** The operator's command that does the same. */
+  readonly command: string;
+  /** Task that does it; absent for an action without a task. */
+  readonly taskId?: number;
   /** Set when the action is incomplete: repeat it after this time. */
   readonly againAfterMs?: number;
 }

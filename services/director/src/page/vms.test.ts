@@ -42,9 +42,13 @@ describe("rows of VMs", () => {
 });
 
 describe("labels of disks", () => {
-  it("a dynamic disk -> its name; a persistent disk -> its instance; none without a cid or an instance", () => {
+  it("a dynamic disk -> its name, and what it can be attached to; a persistent disk -> its instance; none without a cid or an instance", () => {
     const table = (...documents: readonly object[]) => ({ entries: () => documents });
-    const disks = table({ name: "scratch", diskCid: "cid-1" }, { name: "unmade", diskCid: "" });
+    const disks = table(
+      { name: "scratch", diskCid: "cid-1", deployment: "", vmCid: "host/h" },
+      { name: "kept", diskCid: "cid-5", deployment: "work", vmCid: "" },
+      { name: "unmade", diskCid: "" },
+    );
     const persistentDisks = table(
       { diskCid: "cid-2", instanceId: "i" },
       { diskCid: "cid-3", instanceId: "" },
@@ -53,7 +57,8 @@ describe("labels of disks", () => {
     const instances = { get: (instanceId: string) => (instanceId === "i" ? one : undefined) };
     const labels = labelRows({ disks, persistentDisks, instances } as unknown as DirectorTables);
     expect([...labels]).to.deep.equal([
-      ["cid-1", { text: "scratch" }],
+      ["cid-1", { text: "scratch", of: "host", isAttached: true }],
+      ["cid-5", { text: "kept", of: "instance" }],
       ["cid-2", { text: "disk of work/db/0" }],
     ]);
   });

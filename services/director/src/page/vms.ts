@@ -1,5 +1,5 @@
 import { troubleIn } from "@diskmesh/domain";
-import type { VmRow } from "@diskmesh/page/rows";
+import type { LabelRow, VmRow } from "@diskmesh/page/rows";
 import type { AgentHealths } from "../agents/agent-healths.js";
 import type { Known } from "../explain/cause.js";
 import { vmCauses } from "../explain/explain-vm.js";
@@ -44,13 +44,15 @@ function vmRow(
 }
 
 /** Returns the users' names of disks by the disks' cids: a persistent disk is named by its instance. */
-export function labelRows({
-  disks,
-  persistentDisks,
-  instances,
-}: DirectorTables): Map<string, { readonly text: string }> {
-  const rows = new Map<string, { readonly text: string }>();
-  for (const { diskCid, name } of disks.entries()) if (diskCid !== "") rows.set(diskCid, { text: name });
+export function labelRows({ disks, persistentDisks, instances }: DirectorTables): Map<string, LabelRow> {
+  const rows = new Map<string, LabelRow>();
+  for (const { diskCid, name, deployment, vmCid } of disks.entries())
+    if (diskCid !== "")
+      rows.set(diskCid, {
+        text: name,
+        of: deployment === "" ? "host" : "instance",
+        ...(vmCid !== "" && { isAttached: true }),
+      });
   for (const { diskCid, instanceId } of persistentDisks.entries()) {
     const instance = instanceId === "" ? undefined : instances.get(instanceId);
     if (diskCid !== "" && instance !== undefined) rows.set(diskCid, { text: `disk of ${nameOf(instance)}` });

@@ -1,33 +1,32 @@
 import { ActionCode, type ActionResult, HostState } from "@diskmesh/api/registry";
-import { countText, formatIdentity } from "@diskmesh/domain";
+import { countText, formatIdentity, shellWord } from "@diskmesh/domain";
 import type { ActionAnswer } from "@diskmesh/page/rows";
 import { msOfDuration } from "@diskmesh/rpc";
 import { askerOf } from "../../audit/asker.js";
 import { cancelTask, getTask, resumeTask } from "../../tasks/handlers.js";
-import { bodyObject } from "../body.js";
+import { bodyObject, type Fields } from "../body.js";
 import { BadRequestError } from "../http-error.js";
 import { data } from "../page-answer.js";
 import type { HttpCall, Route } from "../route.js";
 import { deleteOrphanNow, forgetOrphanNow } from "./orphan-actions.js";
+import { diskActions } from "./page-disk-actions.js";
 
 const MAX_REASON_LENGTH = 500;
 
 /** The actions of the page. The page calls each action first as a dry run. */
 export const pageActions: readonly Route[] = [
-  { method: "POST", path: "/page/hosts/:name/state", operation: "setHostState", serve: acting(setHostState) },
-  { method: "POST", path: "/page/hosts/:name/fence", operation: "fenceHost", serve: acting(fenceHost) },
-  { method: "POST", path: "/page/hosts/:name/remove", operation: "removeHost", serve: acting(removeHost) },
-  { method: "POST", path: "/page/hosts/:name/keep", operation: "addHost", serve: acting(keepHost) },
-  { method: "POST", path: "/page/disks/:name/cancel-move", operation: "cancelMove", serve: acting(cancelMove) },
-  { method: "POST", path: "/page/tasks/:name/cancel", operation: "cancelTask", serve: acting(cancelOne) },
-  { method: "POST", path: "/page/orphans/:name/delete", operation: "cleanUp", serve: acting(deleteOrphanNow) },
-  {
-    method: "POST",
-    path: "/page/orphans/:name/forget",
-    operation: "forgetPossibleOrphan",
-    serve: acting(forgetOrphanNow),
-  },
-  { method: "POST", path: "/page/tasks/:name/resume", operation: "resumeTask", serve: acting(resumeOne) },
+  action("hosts/:name/state", "setHostState", setHostState, ({ name, state, why }) => {
+    return `set-host-state ${state} ${name}${why}`;
+  }),
+  action("hosts/:name/fence", "fenceHost", fenceHost, ({ name, why }) => `fence-host ${name}${why}`),
+  action("hosts/:name/remove", "removeHost", removeHost, ({ name }) => `remove-host ${name}`),
+  action("hosts/:name/keep", "addHost", keepHost, ({ name }) => `add-host ${name}`),
+  action("disks/:name/cancel-move", "cancelMove", cancelMove, ({ name }) => `cancel-move ${name}`),
+  action("tasks/:name/cancel", "cancelTask", cancelOne, ({ name }) => `cancel ${name}`),
+  action("tasks/:name/resume", "resumeTask", resumeOne, ({ name }) => `resume ${name}`),
+  action("orphans/:name/delete", "cleanUp", deleteOrphanNow, ({ name }) => `delete-orphan ${name}`),
+  action("orphans/:name/forget", "forgetPossibleOrphan", forgetOrphanNow, ({ name }) => `forget-orphan ${name}`),
+  ...diskActions.map(({ path, operation, act }) => action(path, operation, act)),
 ];
 
 interface Wanted {
@@ -37,26 +36,35 @@ interface Wanted {
   readonly isAgain: boolean;
   readonly reason: string;
   readonly state: string;
+  /** The client's further fields. */
+  readonly fields: Fields;
 }
 
-type Act = (http: HttpCall, wanted: Wanted) => Promise<readonly string[] | ActionAnswer>;
+/** An action. One that returns lines alone has its command in the table of actions. */
+type Act = (http: HttpCall, wanted: Wanted) => Promise<readonly string[] | Omit<ActionAnswer, "command">>;
+type CommandOf = (wanted: Wanted & { readonly why: string }) => string;
 
-function acting(act: Act): Route["serve"] {
-  return async (http) => {
-    const body = bodyObject(http.request);
-    const reason = body.optionalText("reason") ?? "";
+/** Returns the route of an action. `commandOf` returns the operator's command that does the same, without its program. */
+function action(path: string, operation: Route["operation"], act: Act, commandOf?: CommandOf): Route {
+  const serve: Route["serve"] = async (http) => {
+    const fields = bodyObject(http.request);
+    const reason = fields.optionalText("reason") ?? "";
     if (reason.length > MAX_REASON_LENGTH)
       throw new BadRequestError(`the reason is longer than ${MAX_REASON_LENGTH} characters`);
     const wanted = {
       name: http.param("name"),
-      isDry: body.flag("dry_run"),
-      isAgain: body.has("again") && body.flag("again"),
+      isDry: fields.flag("dry_run"),
+      isAgain: fields.has("again") && fields.flag("again"),
       reason,
-      state: body.optionalText("state"),
+      state: fields.optionalText("state") ?? "",
+      fields,
     };
-    const answer = await act(http, { ...wanted, state: wanted.state ?? "" });
-    return data("lines" in answer ? answer : ({ lines: answer } satisfies ActionAnswer));
+    const answer = await act(http, wanted);
+    const why = reason === "" ? "" : ` --reason ${shellWord(reason)}`;
+    const command = commandOf && { command: `diskmesh ${commandOf({ ...wanted, why })}` };
+    return data({ ...("lines" in answer ? answer : { lines: answer }), ...command });
   };
+  return { method: "POST", path: `/page/${path}`, operation, serve };
 }
 
 /** Prefixes the reason with the caller's identity, because the registry only sees the director as caller. */
@@ -105,7 +113,7 @@ async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promi
   ];
 }
 
-async function removeHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
+async function removeHost(http: HttpCall, wanted: Wanted): Promise<Omit<ActionAnswer, "command">> {
   const { name, isDry } = wanted;
   const result = await http.context.registries.removeHost({ hostId: name, dryRun: isDry }, http.call);
   await noteDeed(http, wanted, "remove", "host");
@@ -115,7 +123,7 @@ async function removeHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer>
   ]);
 }
 
-async function keepHost(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
+async function keepHost(http: HttpCall, wanted: Wanted): Promise<Omit<ActionAnswer, "command">> {
   const { name, isDry } = wanted;
   const result = await http.context.registries.addHost({ hostId: name, dryRun: isDry }, http.call);
   await noteDeed(http, wanted, "keep", "host");
@@ -141,7 +149,7 @@ function removalAnswer(
   { code, message, retryDelay, unerasedDeviceIds }: ActionResult,
   isDry: boolean,
   foreseen: readonly string[],
-): ActionAnswer {
+): Omit<ActionAnswer, "command"> {
   const isLater = code === ActionCode.E_TRY_AGAIN;
   if (isDry) return { lines: [...foreseen, isLater ? `for now it waits: ${message}` : message] };
   const unerased = unerasedDeviceIds.length > 0 ? [`not erased: ${unerasedDeviceIds.join(", ")}`] : [];

@@ -1,4 +1,4 @@
-import type { EventsAnswer } from "@diskmesh/page/rows";
+import type { ActionAnswer, EventsAnswer } from "@diskmesh/page/rows";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../../testing/http-client.js";
@@ -122,5 +122,51 @@ describe("the page over HTTPS", () => {
     );
     const dead = JSON.stringify({ dry_run: true, state: "dead", reason: "x" });
     expect((await http.send("POST", "/page/hosts/h/state", { body: dead })).status).to.equal(404);
+  });
+
+  it("actions on a dynamic disk -> a task, and the command that does the same", async () => {
+    const [instanceId = ""] = await mesh.director.deploy("acted", 1);
+    await mesh.director.provide("scratch", instanceId);
+    const { disk } = await mesh.director.disks.getDynamicDisk({ diskName: "scratch" });
+    const { rows } = page;
+    const labelled = { text: "scratch", of: "instance" };
+    await eventually(() => expect(rows.get(`label ${disk?.diskCid}`)).to.deep.equal({ ...labelled, isAttached: true }));
+    const send = async (action: string, fields: object, isDry = true) => {
+      const body = JSON.stringify({ ...fields, dry_run: isDry });
+      const { status, body: answer } = await http.send("POST", `/page/disks/${disk?.diskCid}/${action}`, { body });
+      return { status, ...(JSON.parse(answer) as ActionAnswer & { readonly description?: string }) };
+    };
+    const refused: readonly [string, object, RegExp][] = [
+      ["delete", {}, /attached to instance .*: detach it before/],
+      ["attach", { to: "i" }, /attached to instance .*: detach it before/],
+      ["resize", { size: "12 parsecs" }, /size "12 parsecs" is malformed/],
+      ["resize", { size: "1MiB" }, /has 64 MiB and only grows/],
+      ["limits", { read_iops: "many" }, /read_iops must be a whole number/],
+      ["limits", { read_bytes_per_second: "50B" }, /would seem to hang/],
+    ];
+    for (const [action, fields, message] of refused) {
+      const { status, description } = await send(action, fields);
+      expect(status, action).to.equal(400);
+      expect(description, action).to.match(message);
+    }
+    const limits = { read_iops: "500", write_bytes_per_second: "50MiB" };
+    expect(await send("limits", limits)).to.deep.equal({
+      status: 200,
+      lines: ["of disk scratch, at most 500 reads, 50 MiB written per second"],
+      command: "diskmesh limits scratch --read-iops 500 --write-rate 50MiB",
+    });
+    expect((await send("limits", {})).command).to.equal("diskmesh limits scratch --none");
+    const { command, taskId = 0 } = await send("detach", {}, false);
+    expect(command).to.equal("diskmesh detach scratch");
+    await eventually(() => expect(rows.get(`task ${taskId}`)).to.include({ state: "done" }));
+    await eventually(() => expect(rows.get(`label ${disk?.diskCid}`)).to.deep.equal(labelled));
+    expect((await send("attach", { to: instanceId })).command).to.equal(`diskmesh attach scratch ${instanceId}`);
+    expect((await send("detach", {})).description).to.match(/attached to nothing/);
+    await send("delete", {}, false);
+    await eventually(() => expect(rows.get(`label ${disk?.diskCid}`)).to.equal(null));
+    const { status, description } = await send("detach", {});
+    expect([status, description]).to.satisfy(
+      ([code, text]: [number, string]) => code === 404 && /no dynamic disk/.test(text),
+    );
   });
 });

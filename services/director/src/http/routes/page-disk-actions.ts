@@ -1,0 +1,175 @@
+import {
+  bytesText,
+  countText,
+  InvalidStateError,
+  type IoLimits,
+  NotFoundError,
+  parseIoLimitsJson,
+  parseSizeText,
+} from "@diskmesh/domain";
+import type { ActionAnswer } from "@diskmesh/page/rows";
+import type { Operation } from "../../config/policy.js";
+import { dynamicDiskTasks } from "../../disks/dynamic/handlers.js";
+import { type Disk, sizeBytesOf } from "../../store/disk.js";
+import type { Fields } from "../body.js";
+import { BadRequestError } from "../http-error.js";
+import type { HttpCall } from "../route.js";
+
+/** A request of the page about a disk, or about a host that is to get one. */
+interface Wanted {
+  /** A disk's CID, or a host's id. */
+  readonly name: string;
+  readonly isDry: boolean;
+  readonly fields: Fields;
+}
+
+interface DiskAction {
+  readonly path: string;
+  readonly operation: Operation;
+  readonly act: (http: HttpCall, wanted: Wanted) => Promise<ActionAnswer>;
+}
+
+/** Plan of an action: a line for the user, the operator's command that does the same, and the start of its task. */
+interface Deed {
+  readonly line: string;
+  readonly command: string;
+  readonly start: () => Promise<{ readonly task?: { readonly taskId: number } | undefined }>;
+}
+
+type DeedOnDisk = (http: HttpCall, disk: Disk, fields: Fields) => Deed;
+
+/** The page's actions on dynamic disks. Each starts a task, which keeps to the rules of the command's. */
+export const diskActions: readonly DiskAction[] = [
+  {
+    path: "hosts/:name/provide",
+    operation: "provideDynamicDisk",
+    act: (http, { name, isDry, fields }) => answered(provide(http, name, fields), isDry),
+  },
+  onDisk("attach", "attachDynamicDisk", attach),
+  onDisk("detach", "detachDynamicDisk", detach),
+  onDisk("resize", "resizeDynamicDisk", resize),
+  onDisk("limits", "setDynamicDiskLimits", limit),
+  onDisk("delete", "deleteDynamicDisk", remove),
+];
+
+function onDisk(word: string, operation: Operation, deed: DeedOnDisk): DiskAction {
+  const act: DiskAction["act"] = async (http, { name, isDry, fields }) =>
+    answered(deed(http, await dynamicDisk(http, name), fields), isDry);
+  return { path: `disks/:name/${word}`, operation, act };
+}
+
+async function answered({ line, command, start }: Deed, isDry: boolean): Promise<ActionAnswer> {
+  const shown = `diskmesh ${command}`;
+  if (isDry) return { lines: [line], command: shown };
+  const { task } = await start();
+  return { lines: [line], command: shown, ...(task && { taskId: task.taskId }) };
+}
+
+async function dynamicDisk({ context }: HttpCall, cid: string): Promise<Disk> {
+  const [disk] = await context.tablet.read((tables) => [...tables.disks.by("byCid", cid)]);
+  if (disk !== undefined) return disk;
+  throw new NotFoundError(
+    `this director has no dynamic disk ${cid}: a disk of a deployment's manifest is changed there`,
+  );
+}
+
+function provide({ context, call }: HttpCall, hostId: string, fields: Fields): Deed {
+  const diskName = fields.text("disk_name");
+  const pool = fields.optionalText("pool") ?? "";
+  const sizeBytes = parseSizeText(fields.text("size"));
+  const place = { instanceId: "", hostId, diskPoolName: "", pool, readOnly: false, metadata: undefined };
+  return {
+    line: `host ${hostId} gets disk ${diskName} of ${bytesText(sizeBytes)} in pool ${pool || "default"}, which is made if it is not there`,
+    command: `provide ${diskName} --host ${hostId} --size ${fields.text("size")}${pool && ` --pool ${pool}`}`,
+    start: () => dynamicDiskTasks.provideDynamicDisk(context, { diskName, ...place, sizeBytes, wait: false }, call),
+  };
+}
+
+function attach({ context, call }: HttpCall, disk: Disk, fields: Fields): Deed {
+  const { name: diskName, deployment } = disk;
+  const to = fields.text("to");
+  requireDetached(disk, "attached elsewhere");
+  const place = deployment === "" ? { instanceId: "", hostId: to } : { instanceId: to, hostId: "" };
+  return {
+    line: `disk ${diskName} is attached to ${deployment === "" ? "host" : "instance"} ${to}`,
+    command: `attach ${diskName} ${deployment === "" ? `--host ${to}` : to}`,
+    start: () =>
+      dynamicDiskTasks.attachDynamicDisk(
+        context,
+        { diskName, ...place, readOnly: false, metadata: undefined, wait: false },
+        call,
+      ),
+  };
+}
+
+function detach({ context, call }: HttpCall, { name: diskName, ...disk }: Disk): Deed {
+  if (disk.vmCid === "") throw new InvalidStateError(`disk ${diskName} is attached to nothing: nothing is to be done`);
+  const { instanceId, hostId = "", attachmentId } = disk;
+  return {
+    line: `disk ${diskName} is taken from ${hostId === "" ? `instance ${instanceId}` : `host ${hostId}`}, whose programs must not use it any more; its data are kept`,
+    command: `detach ${diskName}`,
+    start: () =>
+      dynamicDiskTasks.detachDynamicDisk(context, { diskName, instanceId, hostId, attachmentId, wait: false }, call),
+  };
+}
+
+function resize({ context, call }: HttpCall, disk: Disk, fields: Fields): Deed {
+  const { name: diskName } = disk;
+  const sizeBytes = parseSizeText(fields.text("size"));
+  if (sizeBytes <= sizeBytesOf(disk))
+    throw new BadRequestError(
+      `disk ${diskName} has ${bytesText(sizeBytesOf(disk))} and only grows: give a larger size than that`,
+    );
+  return {
+    line: `disk ${diskName} grows from ${bytesText(sizeBytesOf(disk))} to ${bytesText(sizeBytes)}; it cannot shrink again`,
+    command: `resize ${diskName} ${fields.text("size")}`,
+    start: () => dynamicDiskTasks.resizeDynamicDisk(context, { diskName, sizeBytes, wait: false }, call),
+  };
+}
+
+/** The limits that the page asks for: field, option of the command, and what it counts. */
+const LIMITS = [
+  ["read_iops", "--read-iops", "reads"],
+  ["write_iops", "--write-iops", "writes"],
+  ["read_bytes_per_second", "--read-rate", "read"],
+  ["write_bytes_per_second", "--write-rate", "written"],
+] as const;
+
+function limit({ context, call }: HttpCall, { name: diskName }: Disk, fields: Fields): Deed {
+  const given = LIMITS.flatMap(([field, option, what]) => {
+    const text = fields.optionalText(field);
+    if (text === undefined) return [];
+    const isRate = field.endsWith("bytes_per_second");
+    if (!isRate && !/^[1-9]\d{0,11}$/.test(text))
+      throw new BadRequestError(`${field} must be a whole number above 0, or empty for no limit`);
+    const value = isRate ? parseSizeText(text) : Number(text);
+    const line = isRate ? `${bytesText(value)} ${what}` : countText(value, what.slice(0, -1), what);
+    return [{ field, value, option: ` ${option} ${text}`, line }];
+  });
+  const limits: IoLimits | undefined = parseIoLimitsJson(
+    Object.fromEntries(given.map(({ field, value }) => [field, value])),
+  );
+  const rates = given.map(({ line }) => line).join(", ");
+  return {
+    line: `${rates === "" ? `disk ${diskName} has no limit any more` : `of disk ${diskName}, at most ${rates} per second`}`,
+    command: `limits ${diskName}${given.map(({ option }) => option).join("") || " --none"}`,
+    start: () => dynamicDiskTasks.setDynamicDiskLimits(context, { diskName, limits, wait: false }, call),
+  };
+}
+
+function remove({ context, call }: HttpCall, disk: Disk): Deed {
+  const { name: diskName } = disk;
+  requireDetached(disk, "deleted");
+  const meant = { instanceId: "", hostId: "", attachmentId: disk.attachmentId };
+  return {
+    line: `disk ${diskName} and its ${bytesText(sizeBytesOf(disk))} of data are deleted`,
+    command: `delete ${diskName}`,
+    start: () => dynamicDiskTasks.deleteDynamicDisk(context, { diskName, ...meant, wait: false }, call),
+  };
+}
+
+function requireDetached({ name, vmCid, instanceId, hostId }: Disk, what: string): void {
+  if (vmCid === "") return;
+  const where = hostId === undefined ? `instance ${instanceId}` : `host ${hostId}`;
+  throw new InvalidStateError(`disk ${name} is attached to ${where}: detach it before it is ${what}`);
+}
