@@ -221,6 +221,43 @@ describe("the page in a browser", function () {
     await shows("#trouble", new RegExp(`^(?!.*${spare})`));
   });
 
+  it("gives a host a disk, limits, detaches, enlarges, attaches and deletes it, each as a task that it follows", async () => {
+    const act = async (label: string, fields: Readonly<Record<string, string>>, foreseen: RegExp) => {
+      await page.getByRole("button", { name: `${label}…` }).click();
+      for (const [field, value] of Object.entries(fields)) await page.locator("dialog").getByLabel(field).fill(value);
+      if (Object.keys(fields).length > 0) await page.getByRole("button", { name: "Show what will happen" }).click();
+      await shows("dialog", foreseen);
+      await page.getByRole("button", { name: label, exact: true }).click();
+      await shows("dialog", /Started.*task \d+ done/);
+      await page.getByRole("button", { name: "Close", exact: true }).click();
+    };
+    await page.locator("#hosts").getByRole("link", { name: "host-2", exact: true }).click();
+    const wanted = { "Name of the disk": "acted", Size: "1MiB" };
+    await act(
+      "Give it a disk",
+      wanted,
+      /host host-2 gets disk acted of 1 MiB.*diskmesh provide acted --host host-2 --size 1MiB/,
+    );
+    await page.locator("#disks").getByRole("link", { name: "acted", exact: true }).click();
+    await act(
+      "Limit it",
+      { "Reads per second": "100" },
+      /at most 100 reads per second.*diskmesh limits acted --read-iops 100/,
+    );
+    await act("Detach it", {}, /taken from host host-2.*diskmesh detach acted/);
+    await act("Enlarge it", { Size: "2MiB" }, /grows from 1 MiB to 2 MiB.*diskmesh resize acted 2MiB/);
+    await page.getByRole("button", { name: "Attach it…" }).click();
+    await page.locator("dialog select").selectOption("host-2");
+    await page.getByRole("button", { name: "Show what will happen" }).click();
+    await page.getByRole("button", { name: "Attach it", exact: true }).click();
+    await shows("dialog", /Started.*task \d+ done/);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await shows("#detail dl", /published to host-2/);
+    await act("Detach it", {}, /taken from host host-2/);
+    await act("Delete it", {}, /acted and its 2 MiB of data are deleted.*diskmesh delete acted/);
+    await shows("#detail", /not there \(any more\)/);
+  });
+
   it("cordons a host, which says so, and opens it again", async () => {
     await page.locator("#hosts").getByRole("link", { name: "host-3", exact: true }).click();
     await page.getByRole("button", { name: "Cordon it…" }).click();

@@ -1,71 +1,104 @@
-import { useEffect, useRef, useState } from "preact/hooks";
-import { post } from "./ask.js";
-import { Told } from "./lists.js";
-import type { ActionAnswer, RowKind, Rows } from "./rows.js";
+import { useState } from "preact/hooks";
+import { type Action, Confirmation, type Field } from "./confirmation.js";
+import type { HostRow, LabelRow, OrphanRow, RowKind, Rows } from "./rows.js";
+import type { Store } from "./store.js";
 
-interface Action {
-  readonly label: string;
-  readonly path: string;
-  readonly body: Readonly<Record<string, string>>;
-  /** True when the user must type a reason. */
-  readonly asksWhy: boolean;
-}
+const REASON: Field = { name: "reason", label: "Why? It is recorded with what is done." };
+const SIZE = { name: "size", label: "Size", hint: "such as 10GiB" };
+const NO_LIMIT = { isOptional: true };
+const LIMITS: readonly Field[] = [
+  { name: "read_iops", label: "Reads per second", hint: "empty: no limit", ...NO_LIMIT },
+  { name: "write_iops", label: "Writes per second", hint: "empty: no limit", ...NO_LIMIT },
+  {
+    name: "read_bytes_per_second",
+    label: "Bytes read per second",
+    hint: "such as 50MiB; empty: no limit",
+    ...NO_LIMIT,
+  },
+  {
+    name: "write_bytes_per_second",
+    label: "Bytes written per second",
+    hint: "such as 50MiB; empty: no limit",
+    ...NO_LIMIT,
+  },
+];
 
-function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined): Action[] {
+function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined, store: Store): readonly Action[] {
   const at = encodeURIComponent(name);
-  if (row !== undefined && "madeFor" in row) {
-    const action = (label: string, what: "delete" | "forget"): Action => {
-      return { label, path: `/page/orphans/${at}/${what}`, body: {}, asksWhy: false };
-    };
-    const forget = action("Forget it", "forget");
-    return row.objectCid === "" ? [forget] : [action("Delete it", "delete"), forget];
+  if (row === undefined) return [];
+  if (kind === "orphan") return actionsOfOrphan(at, row as OrphanRow);
+  if (kind === "host") return actionsOfHost(`/page/hosts/${at}`, row as HostRow);
+  if (kind === "disk") {
+    const move: Action = { label: "Cancel its move", path: `/page/disks/${at}/cancel-move` };
+    const label = store.tables.label.get(name);
+    const dynamic = label?.of === undefined ? [] : actionsOfDisk(`/page/disks/${at}`, label, store);
+    return "isMoving" in row && row.isMoving ? [move, ...dynamic] : dynamic;
   }
-  if (row === undefined || !("state" in row)) return [];
-  if (kind === "host") {
-    const path = `/page/hosts/${at}`;
-    const word: Action =
-      row.state === "dead"
-        ? { label: "Say it is not dead", path: `${path}/state`, body: { state: "online" }, asksWhy: false }
-        : { label: "Say it is dead", path: `${path}/state`, body: { state: "dead" }, asksWhy: true };
-    const fence: Action = { label: "Fence it", path: `${path}/fence`, body: {}, asksWhy: true };
-    return [word, fence, ...cordons(path, row), ...removals(path, row)];
-  }
-  if (kind === "disk" && "isMoving" in row && row.isMoving)
-    return [{ label: "Cancel its move", path: `/page/disks/${at}/cancel-move`, body: {}, asksWhy: false }];
   if (kind !== "task" || ("hasEnded" in row && row.hasEnded)) return [];
-  const cancel = { label: "Cancel it", path: `/page/tasks/${at}/cancel`, body: {}, asksWhy: false };
-  const resume = { label: "Resume it", path: `/page/tasks/${at}/resume`, body: {}, asksWhy: false };
-  return row.state === "held" ? [resume, cancel] : [cancel];
+  const cancel: Action = { label: "Cancel it", path: `/page/tasks/${at}/cancel` };
+  const resume: Action = { label: "Resume it", path: `/page/tasks/${at}/resume` };
+  return "state" in row && row.state === "held" ? [resume, cancel] : [cancel];
 }
 
-function cordons(path: string, row: Rows[RowKind]): Action[] {
-  if (!("isCordoned" in row) || row.state === "dead") return [];
-  return row.isCordoned
-    ? [{ label: "Open it again", path: `${path}/state`, body: { state: "online" }, asksWhy: false }]
-    : [{ label: "Cordon it", path: `${path}/state`, body: { state: "cordoned" }, asksWhy: true }];
+function actionsOfOrphan(at: string, { objectCid }: OrphanRow): readonly Action[] {
+  const forget: Action = { label: "Forget it", path: `/page/orphans/${at}/forget` };
+  return objectCid === "" ? [forget] : [{ label: "Delete it", path: `/page/orphans/${at}/delete` }, forget];
+}
+
+function actionsOfHost(path: string, row: HostRow): readonly Action[] {
+  const word: Action =
+    row.state === "dead"
+      ? { label: "Say it is not dead", path: `${path}/state`, body: { state: "online" } }
+      : { label: "Say it is dead", path: `${path}/state`, body: { state: "dead" }, fields: [REASON] };
+  const fence: Action = { label: "Fence it", path: `${path}/fence`, fields: [REASON] };
+  const fields: readonly Field[] = [
+    { name: "disk_name", label: "Name of the disk" },
+    SIZE,
+    { name: "pool", label: "Pool", hint: "empty: default", isOptional: true },
+  ];
+  const provide: Action = { label: "Give it a disk", path: `${path}/provide`, fields };
+  return [provide, word, fence, ...cordons(path, row), ...removals(path, row)];
+}
+
+function cordons(path: string, { state, isCordoned }: HostRow): readonly Action[] {
+  if (state === "dead") return [];
+  return isCordoned
+    ? [{ label: "Open it again", path: `${path}/state`, body: { state: "online" } }]
+    : [{ label: "Cordon it", path: `${path}/state`, body: { state: "cordoned" }, fields: [REASON] }];
 }
 
 /** Returns the actions that start, continue or revoke the removal of a host. */
-function removals(path: string, row: Rows[RowKind]): Action[] {
-  if (!("removal" in row)) return [];
-  const action = (label: string, what: "remove" | "keep"): Action => {
-    return { label, path: `${path}/${what}`, body: {}, asksWhy: false };
-  };
-  if (row.removal === "") return [action("Remove it", "remove")];
-  const keep = action("Keep it after all", "keep");
-  return row.removal === "done" ? [keep] : [action("Go on removing it", "remove"), keep];
+function removals(path: string, { removal }: HostRow): readonly Action[] {
+  if (removal === "") return [{ label: "Remove it", path: `${path}/remove` }];
+  const keep: Action = { label: "Keep it after all", path: `${path}/keep` };
+  return removal === "done" ? [keep] : [{ label: "Go on removing it", path: `${path}/remove` }, keep];
+}
+
+/** Returns the actions on a dynamic disk. */
+function actionsOfDisk(path: string, { of, isAttached }: LabelRow, { tables }: Store): readonly Action[] {
+  const resize: Action = { label: "Enlarge it", path: `${path}/resize`, fields: [SIZE] };
+  const limit: Action = { label: "Limit it", path: `${path}/limits`, fields: LIMITS };
+  if (isAttached) return [{ label: "Detach it", path: `${path}/detach` }, resize, limit];
+  const choices: readonly (readonly [string, string])[] =
+    of === "host"
+      ? [...tables.host.keys()].map((id) => [id, id])
+      : [...tables.vm].map(([instance, { id }]) => [id, instance]);
+  const to: Field = { name: "to", label: of === "host" ? "Host" : "Instance", choices };
+  const attach: Action = { label: "Attach it", path: `${path}/attach`, fields: [to] };
+  return [attach, resize, limit, { label: "Delete it", path: `${path}/delete` }];
 }
 
 interface ActionButtonsProps {
   readonly kind: string;
   readonly name: string;
   readonly row: Rows[RowKind] | undefined;
+  readonly store: Store;
 }
 
 /** Shows the actions of an object, each behind a confirmation with its consequences. */
-export function ActionButtons({ kind, name, row }: ActionButtonsProps) {
+export function ActionButtons({ kind, name, row, store }: ActionButtonsProps) {
   const [chosen, setChosen] = useState<Action>();
-  const actions = actionsOf(kind, name, row);
+  const actions = actionsOf(kind, name, row, store);
   if (actions.length === 0 && chosen === undefined) return null;
   return (
     <div class="actions">
@@ -74,112 +107,9 @@ export function ActionButtons({ kind, name, row }: ActionButtonsProps) {
           {action.label}…
         </button>
       ))}
-      {chosen && <Confirmation key={chosen.label} name={name} action={chosen} onClose={() => setChosen(undefined)} />}
-    </div>
-  );
-}
-
-const MIN_AGAIN_MS = 1_000;
-
-interface ConfirmationProps {
-  readonly name: string;
-  readonly action: Action;
-  readonly onClose: () => void;
-}
-
-/** Asks the director for a dry run, shows its result, and offers to execute it. */
-function Confirmation({ name, action, onClose }: ConfirmationProps) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const [reason, setReason] = useState("");
-  const [foreseen, setForeseen] = useState<readonly string[]>();
-  const [done, setDone] = useState<ActionAnswer>();
-  const [failure, setFailure] = useState("");
-  const [isAsking, setAsking] = useState(false);
-  useEffect(() => dialog.current?.showModal(), []);
-  const isReady = !action.asksWhy || reason.trim() !== "";
-
-  const send = async (dryRun: boolean, tell: (answer: ActionAnswer) => void): Promise<void> => {
-    setAsking(true);
-    setFailure("");
-    try {
-      const body = { ...action.body, reason: reason.trim(), dry_run: dryRun, again: done !== undefined };
-      tell(await post<ActionAnswer>(action.path, body));
-    } catch (error) {
-      setFailure((error as Error).message);
-    } finally {
-      setAsking(false);
-    }
-  };
-  const foresee = (): Promise<void> => send(true, ({ lines }) => setForeseen(lines));
-  useEffect(() => {
-    if (!action.asksWhy) void foresee();
-  }, []);
-  // Repeats an incomplete action while the dialog is open.
-  useEffect(() => {
-    if (done?.againAfterMs === undefined) return;
-    const timer = setTimeout(() => void send(false, setDone), Math.max(MIN_AGAIN_MS, done.againAfterMs));
-    return () => clearTimeout(timer);
-  }, [done]);
-
-  return (
-    <dialog ref={dialog} aria-labelledby="action-title" onClose={onClose}>
-      <h2 id="action-title">
-        {action.label}: {name}
-      </h2>
-      {action.asksWhy && done === undefined && (
-        <label>
-          Why? It is recorded with what is done.
-          <input
-            value={reason}
-            maxLength={400}
-            onInput={({ currentTarget }) => {
-              setReason(currentTarget.value);
-              setForeseen(undefined);
-            }}
-          />
-        </label>
+      {chosen && (
+        <Confirmation key={chosen.label} kind={kind} name={name} action={chosen} onClose={() => setChosen(undefined)} />
       )}
-      <div aria-live="polite">
-        {foreseen && !done && <Lines title="What will happen" lines={foreseen} />}
-        {done && (
-          <Lines title={done.againAfterMs === undefined ? "Done" : "Noted, and not done yet"} lines={done.lines} />
-        )}
-        {failure !== "" && (
-          <p class="trouble" role="alert">
-            {failure}
-          </p>
-        )}
-      </div>
-      <div class="actions">
-        <button type="button" onClick={() => dialog.current?.close()}>
-          {done ? "Close" : "Leave it"}
-        </button>
-        {!done && !foreseen && (
-          <button type="button" disabled={!isReady || isAsking} onClick={foresee}>
-            Show what will happen
-          </button>
-        )}
-        {foreseen && !done && (
-          <button type="button" class="does" disabled={!isReady || isAsking} onClick={() => send(false, setDone)}>
-            {action.label}
-          </button>
-        )}
-      </div>
-    </dialog>
-  );
-}
-
-function Lines({ title, lines }: { title: string; lines: readonly string[] }) {
-  return (
-    <>
-      <h3>{title}</h3>
-      <ul>
-        {lines.map((line) => (
-          <li key={line}>
-            <Told text={line} />
-          </li>
-        ))}
-      </ul>
-    </>
+    </div>
   );
 }

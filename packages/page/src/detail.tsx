@@ -40,7 +40,7 @@ export function Detail({ selection, store }: { selection: Selection; store: Stor
       {kind === "device" && <DeviceFacts name={name} mark={mark} />}
       {kind === "pool" && <SpaceOfPool name={name} store={store} />}
       {kind !== "device" && kind !== "pool" && <Facts kind={kind} name={name} row={row} store={store} />}
-      <ActionButtons kind={kind} name={name} row={row} />
+      <ActionButtons kind={kind} name={name} row={row} store={store} />
       {row !== undefined && "cures" in row && <Cures cures={row.cures} />}
       {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
       {kind === "host" && <DevicesOfHost name={name} mark={mark} />}
