@@ -5,6 +5,7 @@ import { bitsOf, parseCidr, parseIp, parseIpRange } from "../specs/ip.js";
 import { faultOf, hasOverlap, type Network, type Subnet } from "../specs/subnets.js";
 import { type Issue, parseYaml, type TextLimits } from "./document.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
+import { variableIssues } from "./variables.js";
 
 const named = z.looseObject({ name: nameSchema, cloud_properties: propertiesSchema.nullish() });
 const ip = checkedText(parseIp);
@@ -35,9 +36,9 @@ const networkSchema = z
     "every subnet of a manual network needs a range",
   );
 
-// Includes `compilation`, which only BOSH uses. It is ignored, like unknown keys below the other keys, so that BOSH and
-// diskmesh can share a cloud config.
-const KNOWN_KEYS = ["azs", "vm_types", "vm_extensions", "disk_types", "networks", "compilation"];
+/** Only BOSH uses it. It is ignored, like unknown keys below the other keys, so that BOSH and diskmesh can share a config. */
+const IGNORED_KEY = "compilation";
+const KNOWN_KEYS = ["azs", "vm_types", "vm_extensions", "disk_types", "networks", IGNORED_KEY];
 
 const cloudConfigSchema = z.looseObject({
   azs: z.array(named.extend({ cpi: nameSchema.nullish() })).nullish(),
@@ -67,8 +68,13 @@ export function parseCloudConfig(content: string, limits: TextLimits): CloudConf
   };
 }
 
-/** Yields the faults of a new cloud config's networks. */
-function* issuesOf({ networks }: z.output<typeof cloudConfigSchema>): Generator<Issue> {
+/** Yields the faults of a new cloud config beyond its schema. */
+function* issuesOf(config: z.output<typeof cloudConfigSchema>): Generator<Issue> {
+  yield* networkIssues(config);
+  yield* variableIssues(config, (key, path) => path.length === 1 && key === IGNORED_KEY);
+}
+
+function* networkIssues({ networks }: z.output<typeof cloudConfigSchema>): Generator<Issue> {
   for (const [index, spec] of (networks ?? []).entries()) {
     const path = ["networks", index];
     for (const [at, subnet] of (spec.subnets ?? []).entries()) {

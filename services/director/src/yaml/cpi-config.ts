@@ -4,6 +4,7 @@ import * as z from "zod";
 import type { CpiDefinition } from "../specs/cpi-config.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { propertiesSchema } from "./schema.js";
+import { variableIssues } from "./variables.js";
 
 const cpiName = z.string().regex(CPI_NAME_PATTERN, CPI_NAME_RULE);
 
@@ -27,7 +28,8 @@ const MAX_CPIS = 1_000;
 
 /** Parses a cpi-config in BOSH's format. */
 export function parseCpiConfig(content: string, limits: Omit<TextLimits, "holdsSecrets">): CpiDefinition[] {
-  const parsed = parseYaml(content, cpiConfigSchema, { ...limits, holdsSecrets: true }, { knownKeys: ["cpis"] });
+  const checks = { knownKeys: ["cpis"], issuesOf: variableIssues };
+  const parsed = parseYaml(content, cpiConfigSchema, { ...limits, holdsSecrets: true }, checks);
   if (!limits.stored && parsed.cpis.length > MAX_CPIS) {
     throw new InvalidArgumentError(`the ${limits.what} has ${parsed.cpis.length} CPIs: the limit is ${MAX_CPIS}`);
   }

@@ -9,6 +9,7 @@ import {
   nicGroupOf,
 } from "./manifest-document.js";
 import { nameSchema } from "./schema.js";
+import { variableIssues } from "./variables.js";
 
 type Path = readonly PropertyKey[];
 
@@ -61,7 +62,7 @@ export function* issuesOf(manifest: ManifestDocument, ignoreJobs: boolean): Gene
   const groups = manifest.instance_groups ?? [];
   for (const [index, group] of groups.entries()) yield* groupIssues(group, ["instance_groups", index], ignoreJobs);
   yield* migrationIssues(groups);
-  yield* variableIssues(manifest, [], ignoreJobs);
+  yield* variableIssues(manifest, (key, path) => ignoreJobs && isOfJobs(key, path));
 }
 
 function* groupIssues(group: GroupDocument, place: Path, ignoreJobs: boolean): Generator<Issue> {
@@ -168,22 +169,6 @@ function* migrationIssues(groups: readonly GroupDocument[]): Generator<Issue> {
       if (az != null && !(group.azs ?? []).includes(az))
         yield { path: [...place, "az"], message: "is not an az of the group" };
     }
-  }
-}
-
-/** BOSH's pattern of variables. Messages never quote the value, because its other parts may be secret. */
-const VARIABLE = /\(\(.*?\)\)/;
-
-function* variableIssues(value: unknown, path: Path, ignoreJobs: boolean): Generator<Issue> {
-  const message = "contains a ((variable)), but there is no config server: set the variable in the CLI, e.g. by --var";
-  if (typeof value === "string" && VARIABLE.test(value)) yield { path, message };
-  if (typeof value !== "object" || value === null) return;
-  const isList = Array.isArray(value);
-  for (const [key, inner] of Object.entries(value)) {
-    const place = [...path, isList ? Number(key) : key];
-    if (ignoreJobs && isOfJobs(key, place)) continue;
-    if (!isList && VARIABLE.test(key)) yield { path: place, message };
-    yield* variableIssues(inner, place, ignoreJobs);
   }
 }
 

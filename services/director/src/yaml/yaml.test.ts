@@ -91,6 +91,11 @@ compilation: {workers: 3, network: default}
     ["a range that is none", "networks:\n- {name: a, subnets: [{range: 10.0.0.0/40}]}\n", /not an address range/],
     ["a value that JSON lacks", "azs:\n- name: a\n  cloud_properties: {x: .inf}\n", /line 3: azs\.0\.cloud_properties/],
     [
+      "a variable",
+      "compilation: {az: ((z))}\nvm_types:\n- name: a\n  cloud_properties: {zone: pre-((zone))}\n",
+      /expected: line 4: vm_types\.0\.cloud_properties\.zone: contains a \(\(variable\)\)/,
+    ],
+    [
       "aliases that explode",
       `a: &a [${"x".repeat(9_000)}]\nb: &b [${"*a,".repeat(20)}]\nc: [${"*b,".repeat(20)}]\n`,
       /cannot be read: it has too many bytes once its aliases are expanded/,
