@@ -4,7 +4,7 @@ import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@disk
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { KEEPALIVE_OPTIONS } from "./call/limits.js";
-import { abortReason, Bench, collect, deferred, eventually, type Note } from "./testing/note-bench.js";
+import { abortReason, Bench, collect, deferred, eventually, type Note, rawClient } from "./testing/note-bench.js";
 
 /** Time after which both ends have had a ping to send since the connection was made. */
 const KEEPALIVE_DUE_MS = KEEPALIVE_OPTIONS["grpc.keepalive_time_ms"] + 1_000;
@@ -128,6 +128,31 @@ describe("servers and their connections", () => {
         .to.be.instanceOf(UnavailableError)
         .and.include({ outcome: "unknown" });
     });
+  });
+
+  it("answers every ping of a client, however often it sends one, with and without a call", async () => {
+    const gate = deferred();
+    const begun = deferred();
+    await bench.serve({
+      async *list(request) {
+        yield request;
+        begun.resolve();
+        await gate.promise;
+      },
+    });
+    const client = rawClient(bench, "operator");
+    const pings = async (count: number) => {
+      for (let sent = 0; sent < count; sent++) await client.ping();
+    };
+    // Node cancels pings before the connection is made.
+    await client.raw("/test.v1.NoteService/Get", Buffer.alloc(0));
+    await pings(100);
+    const list = client.raw("/test.v1.NoteService/List", Buffer.alloc(0));
+    await begun.promise;
+    await pings(100);
+    gate.resolve();
+    expect(await list).to.include({ code: 0 });
+    client.close();
   });
 
   it("completes calls and streams under way when their client closes, and outlasts keepalive pings", async () => {

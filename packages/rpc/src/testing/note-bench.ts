@@ -239,6 +239,8 @@ export function rawClient(bench: Bench, name: string) {
   return {
     stream,
     raw: (path: string, message: Buffer, headers?: Record<string, string>) => stream(path, [message], headers),
+    /** Sends a ping, and resolves when it is answered. */
+    ping: () => new Promise<void>((resolve, reject) => session.ping((error) => (error ? reject(error) : resolve()))),
     close: () => session.close(),
   };
 }
