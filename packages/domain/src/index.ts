@@ -17,6 +17,7 @@ export * from "./redaction.js";
 export * from "./role.js";
 export * from "./sizes.js";
 export * from "./stamp.js";
+export * from "./time-text.js";
 export * from "./transport-message.js";
 export * from "./version.js";
 export * from "./visible.js";

@@ -45,6 +45,7 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   watchDevices: {},
   createDisk: { ...disk, az: "z1", sizeBytes: 4096 },
   deleteDisk: disk,
+  undeleteDisk: disk,
   getDisk: disk,
   listDisks: {},
   watchDisks: {},

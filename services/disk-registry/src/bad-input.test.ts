@@ -36,6 +36,7 @@ const BY_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => P
   "ResizeDisk disk_id": (operator, diskId) => operator.resizeDisk({ diskId, sizeBytes: 1 }),
   "CreateDisk disk_id": (operator, diskId) => operator.createDisk(disk({ diskId })),
   "DeleteDisk disk_id": (operator, diskId) => operator.deleteDisk({ diskId }),
+  "UndeleteDisk disk_id": (operator, diskId) => operator.undeleteDisk({ diskId }),
   "GetDisk disk_id": (operator, diskId) => operator.getDisk({ diskId }),
   "SetDiskLabels disk_id": (operator, diskId) => operator.setDiskLabels({ diskId }),
   "PublishDisk disk_id": (operator, diskId) => operator.publishDisk({ diskId, hostId: "h1" }),

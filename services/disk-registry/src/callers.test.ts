@@ -136,6 +136,7 @@ describe("the callers of the disk-registry", () => {
     ["director", (c) => firstOf(c.watchDevices(WATCH)), true],
     ["disk-agent-h1", (c) => firstOf(c.watchDevices(WATCH)), false],
     ["director", (c) => c.deleteDisk({ diskId: "none" }), false],
+    ["director", (c) => c.undeleteDisk({ diskId: "none" }), false],
     ["director", (c) => c.addHost({ hostId: "h1", dryRun: true }), true],
     ["director", (c) => c.removeHost({ hostId: "h1", dryRun: true }), true],
     ["director", (c) => c.purgeHost({ hostId: "h1", dryRun: true }), false],

@@ -52,6 +52,7 @@ describe("the event log", () => {
     (await events(request)).map(({ action }) => action);
 
   it("has one event, and the log one line, for each change, with its name, its caller and the changed things", async () => {
+    await fleet.startOwn({ pools: { default: { deleteGraceMs: 600_000 } } });
     const { registry } = fleet;
     const { operator } = registry;
     const fleets = registry.operatorOf(FleetServiceDefinition);
@@ -113,7 +114,11 @@ describe("the event log", () => {
       migrateDisk: (of) => operator.migrateDisk({ diskId: "a", hostId: "h2" }, of),
       replaceDevice: (of) => operator.replaceDevice({ diskId: "a", deviceId: "d1" }, of),
       cancelMove: (of) => operator.cancelMove({ diskId: "a" }, of),
-      deleteDisk: (of) => operator.deleteDisk({ diskId: "a" }, of),
+      undeleteDisk: async (of) => {
+        await operator.deleteDisk({ diskId: "a" });
+        await operator.undeleteDisk({ diskId: "a" }, of);
+      },
+      deleteDisk: (of) => operator.deleteDisk({ diskId: "a", skipGrace: true }, of),
       assignHost: (of) => operator.assignHost({ vmCid: "vm-1", az: "z1" }, of),
       unassignHost: (of) => operator.unassignHost({ vmCid: "vm-1" }, of),
       setHostState: (of) => operator.setHostState({ hostIds: ["h2"], state: HostState.DEAD, reason: "burnt" }, of),

@@ -31,6 +31,7 @@ import { replaceDevice } from "./handlers/disks/replace-device.js";
 import { resizeDisk } from "./handlers/disks/resize-disk.js";
 import { setDiskLabels } from "./handlers/disks/set-disk-labels.js";
 import { setDiskLimits } from "./handlers/disks/set-disk-limits.js";
+import { undeleteDisk } from "./handlers/disks/undelete-disk.js";
 import { unpublishDisk } from "./handlers/disks/unpublish-disk.js";
 import { watchDisks } from "./handlers/disks/watch-disks.js";
 import { explain } from "./handlers/explain.js";
@@ -99,6 +100,7 @@ export function addServices(
     watchDisks: allow(READERS, watchDisks),
     createDisk: change(DISK_USERS, "CreateDisk", createDisk),
     deleteDisk: change(DISK_USERS, "DeleteDisk", deleteDisk),
+    undeleteDisk: change(DISK_USERS, "UndeleteDisk", undeleteDisk),
     getDisk: allow(READERS, getDisk),
     listDisks: allow(READERS, listDisks),
     getCapacity: allow(READERS, getCapacity),

@@ -14,6 +14,13 @@ import { isSliceSize } from "../model/store/slices.js";
 
 const count = z.int().min(1).max(10_000_000);
 
+const MAX_GRACE_MS = 31_536_000_000;
+
+interface PoolConfig {
+  readonly sliceBytes?: number | undefined;
+  readonly deleteGraceMs: number;
+}
+
 const heartbeatConfig = z
   .strictObject({
     intervalMs: durationMsConfig
@@ -84,12 +91,20 @@ export const configSchema = z.strictObject({
           .describe(
             "Bytes of a slice of devices that are added without a size. By default 64 MiB, and less for devices of less than 64 GiB.",
           ),
+        deleteGraceMs: z
+          .int()
+          .min(0)
+          .max(MAX_GRACE_MS)
+          .default(0)
+          .describe(
+            "Time for which the pool's deleted disks are kept, so that `diskmesh undelete DISK` brings them back; 0 for none. A new disk without other room gets their bytes earlier.",
+          ),
       }),
     )
     .default({})
-    .transform((pools): Readonly<Record<string, { readonly sliceBytes?: number | undefined }>> => pools)
+    .transform((pools): Readonly<Record<string, PoolConfig>> => pools)
     .describe(
-      "Pools of devices, by their names. `sliceBytes` of a pool is the size of the slices of its devices that are added without one: a power of two from 1 MiB to 16 GiB, by default the smallest one from 1 MiB to 64 MiB with at most 1,024 slices.",
+      "Pools of devices, by their names. `sliceBytes` of a pool is the size of the slices of its devices that are added without one: a power of two from 1 MiB to 16 GiB, by default the smallest one from 1 MiB to 64 MiB with at most 1,024 slices. `deleteGraceMs` is the time for which deleted disks are kept, by default 0.",
     ),
   moves: groupConfig("Moves of disks from one device to another.", {
     bytesPerSecondOfHost: withFacts(

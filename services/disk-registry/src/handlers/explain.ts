@@ -95,6 +95,7 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known
     const disk = tables.disks.get(name);
     if (disk !== undefined) {
       const { publication } = disk;
+      if (disk.deleted !== undefined) return `disk ${name} is deleted`;
       const use = publication === undefined ? "not published" : `${publication.state} to host ${publication.hostId}`;
       return `disk ${name} is ${use}`;
     }

@@ -4,9 +4,9 @@ import { REASONS } from "../model/explain/cause.js";
 export const ATTACH_STATES = ["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"] as const;
 export const HEALTHS = ["ONLINE", "WARNING", "ERROR"] as const;
 export const HOST_STATES = ["ONLINE", "WARNING", "UNAVAILABLE", "DEAD"] as const;
-export const PUBLICATION_STATES = ["UNPUBLISHED", "PUBLISHING", "PUBLISHED", "UNPUBLISHING"] as const;
-export const USES = ["free", "disk", "dirty", "unusable"] as const;
-export const QUEUES = ["orders", "publications", "erases", "unexports", "moves", "removals"] as const;
+export const PUBLICATION_STATES = ["UNPUBLISHED", "PUBLISHING", "PUBLISHED", "UNPUBLISHING", "DELETED"] as const;
+export const DEVICE_USES = ["free", "disk", "dirty", "unusable"] as const;
+export const QUEUES = ["orders", "publications", "erases", "unexports", "moves", "removals", "graces"] as const;
 export const MOVE_STATES = ["waiting", "copying"] as const;
 export const QUEUE_STATES = ["ready", "running", "waiting"] as const;
 
@@ -31,15 +31,15 @@ export const registryMetrics = {
     name: "diskmesh.devices.size",
     unit: "By",
     description:
-      "Capacity of the devices in operation, by use: free for new disks, part of a disk, dirty (erased before " +
-      "reuse), or unusable for another reason.",
-    labels: { use: USES },
+      "Capacity of the devices in operation, by use: free for new disks, part of a disk, of a deleted disk that is " +
+      "kept, dirty (erased before reuse), or unusable for another reason.",
+    labels: { use: [...DEVICE_USES, "deleted"] },
   }),
   disks: metric({
     kind: "gauge",
     name: "diskmesh.disks",
     unit: "{disk}",
-    description: "Number of disks, by publication state.",
+    description: "Number of disks, by publication state; DELETED for deleted ones that are kept.",
     labels: { state: PUBLICATION_STATES },
   }),
   moves: metric({

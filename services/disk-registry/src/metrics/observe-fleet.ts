@@ -8,6 +8,7 @@ import type { Vigil } from "../model/store/vigil.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 import {
   ATTACH_STATES,
+  DEVICE_USES,
   HEALTHS,
   HOST_STATES,
   MOVE_STATES,
@@ -15,10 +16,11 @@ import {
   QUEUE_STATES,
   QUEUES,
   registryMetrics,
-  USES,
 } from "./declarations.js";
 
-type Use = (typeof USES)[number];
+type Use = (typeof DEVICE_USES)[number];
+/** Key of the bytes of deleted disks in the counts of disks. */
+const DELETED_BYTES = "deleted bytes";
 type QueueCounts = Readonly<Record<(typeof QUEUES)[number], Readonly<Record<(typeof QUEUE_STATES)[number], number>>>>;
 
 function* worthOfDevice(device: Device): Generator<readonly [string, number]> {
@@ -33,8 +35,9 @@ function* worthOfDevice(device: Device): Generator<readonly [string, number]> {
   yield* uses;
 }
 
-function* worthOfDisk({ publication, parts }: Disk): Generator<readonly [string, number]> {
-  yield [publication?.state ?? "UNPUBLISHED", 1];
+function* worthOfDisk({ publication, parts, deleted, sizeBytes }: Disk): Generator<readonly [string, number]> {
+  yield [deleted === undefined ? (publication?.state ?? "UNPUBLISHED") : "DELETED", 1];
+  if (deleted !== undefined) yield [DELETED_BYTES, sizeBytes];
   const moving = moveStateOf(parts);
   if (moving !== undefined) yield [moving, 1];
 }
@@ -65,7 +68,10 @@ export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promis
         for (const health of HEALTHS) say(devices.get(`${state} ${health}`), { state, health });
     }),
     observe(registryMetrics.capacity, (say) => {
-      for (const use of USES) say(devices.get(use), { use });
+      // The runs of a device do not say which of its disks are deleted.
+      const deleted = disks.get(DELETED_BYTES);
+      say(deleted, { use: "deleted" });
+      for (const use of DEVICE_USES) say(devices.get(use) - (use === "disk" ? deleted : 0), { use });
     }),
     observe(registryMetrics.disks, (say) => {
       for (const state of PUBLICATION_STATES) say(disks.get(state), { state });

@@ -32,6 +32,11 @@ export function sliceSizes({ pools }: Pick<Config, "pools">): SliceSizes {
   return new Map(Object.entries(pools).map(([name, { sliceBytes }]) => [name, sliceBytes]));
 }
 
+/** Returns the time in ms for which a pool's deleted disks are kept. */
+export function graceMsOf({ pools }: Pick<Config, "pools">, pool: string): number {
+  return Object.hasOwn(pools, pool) ? (pools[pool]?.deleteGraceMs ?? 0) : 0;
+}
+
 export function eventLimits({ events }: Pick<Config, "events">): EventLimits {
   return { maxCount: events.maxCount, maxAgeMs: events.maxAgeDays * DAY_MS };
 }

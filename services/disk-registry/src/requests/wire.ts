@@ -215,6 +215,8 @@ export function diskMessage(
     limits: disk.limits && { ...disk.limits },
     exportKind: ExportKind[disk.exportKind ?? "UNSPECIFIED"],
     onHostSilence: OnHostSilence[disk.onHostSilence ?? "KEEP"],
+    deleteTime: dateIf(disk.deleted?.atMs),
+    purgeTime: dateIf(disk.deleted?.untilMs),
   };
 }
 

@@ -2,6 +2,7 @@ import type { IoLimits } from "@diskmesh/domain";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
+import type { Deletion } from "../model/store/deletion.js";
 import type { FoundLabel, Replacement } from "../model/store/device-label.js";
 import type { Copy, Move, Part } from "../model/store/disk-parts.js";
 import type { HostCertificate, JoinedHost, JoinToken } from "../model/store/join-token.js";
@@ -209,6 +210,7 @@ const disk = shapeOf<Disk>()({
   }).optional(),
   exportKind: z.enum(["DEVICE", "NBD"]).optional(),
   onHostSilence: z.literal("FENCE").optional(),
+  deleted: shapeOf<Deletion>()({ by: text, atMs: z.number(), untilMs: z.number() }).optional(),
 });
 
 const gap = shapeOf<Gap>()({ above: whole, upTo: whole, reportedAtMs: z.number().optional() });

@@ -1,6 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { MemoryTables } from "@diskmesh/tablet";
 import type { Leader } from "../model/devices/orders.js";
+import { deleteDisk } from "../model/disks/deleted-disks.js";
 import { partsOn } from "../model/store/layout.js";
 import { diskOn, eraseSessionOf, isDirty, withRunOfVersion1 } from "../model/store/runs.js";
 import {
@@ -93,6 +94,11 @@ export function aDisk(id: string, deviceIds: readonly string[], fields: Partial<
     createdAtMs: 0,
     ...fields,
   };
+}
+
+/** Deletes the disk without a grace, and returns the devices to erase. */
+export function deletedNow(tx: RegistryTransaction, id: DiskId): readonly DeviceId[] {
+  return deleteDisk(tx, id, { by: "operator/ann", nowMs: 0, graceMsOf: () => 0, skipGrace: false }).freed;
 }
 
 export interface Fleet {

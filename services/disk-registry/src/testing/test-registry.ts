@@ -122,9 +122,10 @@ export class TestRegistry {
     for (const { hostId } of (await operator.listHosts({})).hosts) {
       await operator.purgeHost({ hostId, force: true });
     }
-    for (const { diskId } of (await operator.listDisks({})).disks) {
+    for (const { diskId } of (await operator.listDisks({ showDeleted: true })).disks) {
+      await operator.undeleteDisk({ diskId });
       await operator.unpublishDisk({ diskId });
-      await operator.deleteDisk({ diskId });
+      await operator.deleteDisk({ diskId, skipGrace: true });
     }
   }
 

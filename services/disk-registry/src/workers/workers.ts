@@ -3,7 +3,9 @@ import { messageOf } from "@diskmesh/domain";
 import { WorkQueue, type WorkResult } from "@diskmesh/service";
 import type { StoredChange } from "@diskmesh/tablet";
 import type { EraseState } from "../model/devices/removal-erase.js";
+import { deletedDisks, isDeleted } from "../model/disks/deleted-disks.js";
 import type { MoveProgress } from "../model/disks/move-progress.js";
+import type { Needed } from "../model/disks/pressure.js";
 import { requireRegistration } from "../model/disks/remembered.js";
 import { leaveFailing } from "../model/disks/removal-moves.js";
 import { moveStateOf } from "../model/store/disk-parts.js";
@@ -21,6 +23,7 @@ import {
 } from "../model/store/schema.js";
 import type { DeviceProgress } from "../requests/wire.js";
 import { EraseWorker } from "./erase-worker.js";
+import { GraceWorker } from "./grace-worker.js";
 import { type HostEvents, HostMonitor } from "./host-monitor.js";
 import { LabelWorker } from "./label-worker.js";
 import { MoveWorker } from "./move-worker.js";
@@ -69,6 +72,8 @@ export class Workers {
   readonly #moveWorker: MoveWorker;
   readonly #moves: WorkQueue;
   readonly #removals: WorkQueue;
+  readonly #graceWorker: GraceWorker;
+  readonly #graces: WorkQueue;
   readonly #unwatch: () => void;
   readonly #monitor: HostMonitor;
 
@@ -106,6 +111,8 @@ export class Workers {
     );
     const removalWorker = new RemovalWorker(context);
     this.#removals = this.#queue("removals", maxOrderedHosts, (hostId) => removalWorker.process(hostId as HostId));
+    this.#graceWorker = new GraceWorker(context);
+    this.#graces = this.#queue("graces", 1, (diskId) => this.#graceWorker.process(diskId as DiskId));
     this.#unwatch = context.tablet.watch((changes) => this.#wakeFor(changes));
     this.#monitor = new HostMonitor(context, {
       online: (hostId) => this.wakeHost(hostId),
@@ -143,6 +150,7 @@ export class Workers {
       unexports: this.#unexports.counts,
       moves: this.#moves.counts,
       removals: this.#removals.counts,
+      graces: this.#graces.counts,
     };
   }
 
@@ -180,6 +188,7 @@ export class Workers {
         const [disk, before] = [document as Disk, previous?.document as Disk | undefined];
         if (isNewChange(disk, before)) this.wakeDisk(disk.diskId);
         if (isMoveDue(disk, before)) this.#moves.enqueue(disk.diskId);
+        if (isDeleted(disk)) this.#graces.enqueue(disk.diskId);
       }
       if (table !== "devices") continue;
       const [device, before] = [document as Device, previous?.document as Device | undefined];
@@ -215,6 +224,7 @@ export class Workers {
       for (const disk of tables.disks.by("byPendingChange", "PUBLISHED")) this.wakeDisk(disk.diskId);
       for (const state of ["copying", "waiting"])
         for (const disk of tables.disks.by("byMove", state)) this.#moves.enqueue(disk.diskId);
+      for (const disk of deletedDisks(tables)) this.#graces.enqueue(disk.diskId);
       const pools = [...this.#context.config.moves.failingDevicesOfPools];
       this.#leave(
         pools.flatMap((pool) => [...tables.devices.by("failingByPool", pool)]),
@@ -277,6 +287,11 @@ export class Workers {
     for (const deviceId of deviceIds) this.#erases.enqueue(deviceId);
   }
 
+  /** Erases deleted disks whose bytes the allocation needs; returns whether there are some. */
+  makeRoom(needed: Needed | undefined): Promise<boolean> {
+    return this.#graceWorker.makeRoom(needed);
+  }
+
   wakeUnexport(unexport: Unexport): void {
     this.#unexports.enqueue(unexportKey(unexport));
   }
@@ -284,7 +299,8 @@ export class Workers {
   async close(): Promise<void> {
     await this.#monitor.close();
     this.#unwatch();
-    const queues = [this.#orders, this.#publications, this.#erases, this.#unexports, this.#moves, this.#removals];
-    await Promise.all(queues.map((queue) => queue.close()));
+    const hostQueues = [this.#orders, this.#erases, this.#removals];
+    const diskQueues = [this.#publications, this.#unexports, this.#moves, this.#graces];
+    await Promise.all([...hostQueues, ...diskQueues].map((queue) => queue.close()));
   }
 }

@@ -10,6 +10,7 @@ import {
 } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
 import { describeChangedDisk } from "../../calls/device-description.js";
+import { makingRoom } from "../../calls/making-room.js";
 import { createDisk as create } from "../../model/disks/disks.js";
 import type { DiskRequest } from "../../model/store/schema.js";
 import { parseLabels } from "../../requests/requests.js";
@@ -28,8 +29,8 @@ export async function createDisk(context: ChangeContext, request: CreateDiskRequ
     exportKind: exportKindOf(request.exportKind),
     onHostSilence: silenceRuleOf(request.onHostSilence),
   };
-  const disk = await tablet.transact((tx) =>
-    describeChangedDisk(context, tx, create(tx, diskId, wanted, properties, limits, now)),
+  const disk = await makingRoom(context, () =>
+    tablet.transact((tx) => describeChangedDisk(context, tx, create(tx, diskId, wanted, properties, limits, now))),
   );
   return { disk };
 }

@@ -1,14 +1,23 @@
 import type { DeleteDiskRequest, DeleteDiskResponse } from "@diskmesh/api/registry";
 import { parseDiskId } from "@diskmesh/domain";
 import type { ChangeContext } from "../../calls/context.js";
-import { deleteDisk as deleteFrom } from "../../model/disks/disks.js";
+import { deleteDisk as deleteFrom } from "../../model/disks/deleted-disks.js";
+import { graceMsOf } from "../../requests/limits.js";
 
 export async function deleteDisk(
-  { tablet, workers }: ChangeContext,
+  { tablet, workers, clock, config, doing }: ChangeContext,
   request: DeleteDiskRequest,
 ): Promise<DeleteDiskResponse> {
   const diskId = parseDiskId(request.diskId);
-  const freed = await tablet.transact((tx) => deleteFrom(tx, diskId));
+  const { skipGrace } = request;
+  const { freed, untilMs } = await tablet.transact((tx) =>
+    deleteFrom(tx, diskId, {
+      by: doing.user,
+      nowMs: clock.nowMs(),
+      graceMsOf: (pool) => graceMsOf(config, pool),
+      skipGrace,
+    }),
+  );
   workers.wakeErase(freed);
-  return {};
+  return { purgeTime: untilMs === undefined ? undefined : new Date(untilMs) };
 }

@@ -3,6 +3,7 @@ import { parseDeviceId, parseHostId } from "@diskmesh/domain";
 import { pageOf } from "@diskmesh/rpc";
 import type { Context } from "../../calls/context.js";
 import { describeDisk } from "../../calls/device-description.js";
+import { isListed } from "../../model/disks/deleted-disks.js";
 import { disksOn } from "../../model/store/runs.js";
 import type { Disk, RegistryTables } from "../../model/store/schema.js";
 
@@ -18,7 +19,8 @@ export async function listDisks(context: Context, request: ListDisksRequest): Pr
       return hostId === undefined ? tables.disks.entries(from) : tables.disks.by("byPublicationHost", hostId, from);
     },
     keyOf: (disk) => disk.diskId,
-    matches: ({ publication }) => hostId === undefined || publication?.hostId === hostId,
+    matches: (disk) =>
+      isListed(disk, request.showDeleted) && (hostId === undefined || disk.publication?.hostId === hostId),
     describe: (tables, disk) => describeDisk(context, tables, disk),
   });
   return { disks: [...items], nextPageToken };

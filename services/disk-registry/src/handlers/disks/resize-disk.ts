@@ -2,6 +2,7 @@ import type { ResizeDiskRequest, ResizeDiskResponse } from "@diskmesh/api/regist
 import { parseDiskId, parseSizeBytes } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext } from "../../calls/context.js";
+import { makingRoom } from "../../calls/making-room.js";
 import { waitForPublication } from "../../calls/wait-for-publication.js";
 import { resizeDisk as resize } from "../../model/disks/disks.js";
 import { changeProgress } from "../../model/disks/export-changes.js";
@@ -16,7 +17,9 @@ export async function resizeDisk(
   const now = { draw: context.random(), whySuspected: liveness.whySuspected, mayYetBeHeard: liveness.mayYetBeHeard };
   const diskId = parseDiskId(request.diskId);
   const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
-  const { publication } = await tablet.transact((tx) => resize(tx, diskId, sizeBytes, limits, now));
+  const { publication } = await makingRoom(context, () =>
+    tablet.transact((tx) => resize(tx, diskId, sizeBytes, limits, now)),
+  );
   workers.wakeDisk(diskId);
   return {
     disk: await waitForPublication(context, call, diskId, (tables) =>

@@ -4,6 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../../calls/context.js";
 import { describeDisk } from "../../calls/device-description.js";
 import { watch } from "../../calls/watch.js";
+import { isListed } from "../../model/disks/deleted-disks.js";
 
 export async function* watchDisks(
   context: Context,
@@ -17,7 +18,8 @@ export async function* watchDisks(
       hostId === undefined ? disks.entries(page) : disks.by("byPublicationHost", hostId, page),
     get: ({ disks }, diskId) => disks.get(diskId),
     keyOf: (disk) => disk.diskId,
-    matches: (disk) => hostId === undefined || disk.publication?.hostId === hostId,
+    matches: (disk) =>
+      isListed(disk, request.showDeleted) && (hostId === undefined || disk.publication?.hostId === hostId),
     mayHaveMatched: () => true,
     changed: (tables, disk) => ({ $case: "disk" as const, value: describeDisk(context, tables, disk) }),
     removed: (diskId) => ({ $case: "removedDiskId" as const, value: diskId }),

@@ -5,6 +5,7 @@ import {
   aDisk,
   aHost,
   type DeviceFields,
+  deletedNow,
   deviceId,
   diskId,
   hostId,
@@ -14,7 +15,7 @@ import {
   TestFleet,
 } from "../../testing/fleet-fixture.js";
 import { allocate } from "../disks/allocation.js";
-import { deleteDisk, diskHealth } from "../disks/disks.js";
+import { diskHealth } from "../disks/disks.js";
 import { requestPublish, requestUnpublish } from "../disks/publications.js";
 import { planSession } from "../disks/session-plan.js";
 import { decideUnknown } from "../hosts/decide-unknown.js";
@@ -265,7 +266,7 @@ describe("the highest session given for a device", () => {
       disks: [aDisk("x", ["d1"], { lastSessionNumber: 55 })],
       session: 60,
     });
-    fleet.transact((tx) => deleteDisk(tx, X));
+    fleet.transact((tx) => deletedNow(tx, X));
     expect(fleet.device("d1").lastSessionNumber).to.equal(55);
     const order = fleet.transact((tx) => beginErase(tx, deviceId("d1")));
     expect(fleet.device("d1").lastSessionNumber).to.equal(order?.sessionNumber).and.to.equal(61);

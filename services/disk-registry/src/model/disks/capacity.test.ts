@@ -1,5 +1,14 @@
 import { expect } from "chai";
-import { aDevice, aHost, type DeviceFields, diskId, hostId, MIB, TestFleet } from "../../testing/fleet-fixture.js";
+import {
+  aDevice,
+  aDisk,
+  aHost,
+  type DeviceFields,
+  diskId,
+  hostId,
+  MIB,
+  TestFleet,
+} from "../../testing/fleet-fixture.js";
 import type { Host } from "../store/schema.js";
 import { capacityOf } from "./capacity.js";
 import { NOBODY_SUSPECTED } from "./placement.js";
@@ -39,7 +48,34 @@ describe("capacity", () => {
     const fleet = new TestFleet({ hosts: [aHost("h1")], devices });
     const most = { totalBytes: Number.MAX_SAFE_INTEGER, freeBytes: Number.MAX_SAFE_INTEGER };
     expect(capacityOf(fleet.tables, {}, { ...options, maxDevices: 3 })).to.deep.equal([
-      { az: "z1", pool: "default", ...most, maxDiskBytes: Number.MAX_SAFE_INTEGER, maxPartBytes: sizeBytes },
+      {
+        az: "z1",
+        pool: "default",
+        ...most,
+        maxDiskBytes: Number.MAX_SAFE_INTEGER,
+        maxPartBytes: sizeBytes,
+        deletedBytes: 0,
+      },
+    ]);
+  });
+
+  it("tells the bytes of deleted disks that are kept, by az and pool", () => {
+    const deleted = { by: "operator", atMs: 1, untilMs: 2 };
+    const fleet = new TestFleet({
+      hosts: [aHost("h1"), aHost("h2", { az: "z2" })],
+      devices: [aDevice("d1"), aDevice("d2", { hostId: hostId("h2") }), aDevice("d3", { pool: "fast" })],
+      disks: [
+        aDisk("a", ["d1"], { deleted }),
+        aDisk("b", ["d1"], { deleted }),
+        aDisk("c", ["d1"]),
+        aDisk("d", ["d2"], { az: "z2", deleted }),
+      ],
+    });
+    const found = capacityOf(fleet.tables, {}, options);
+    expect(found.map(({ az, pool, deletedBytes }) => `${az} ${pool} ${deletedBytes / MIB}`)).to.deep.equal([
+      "z1 default 128",
+      "z1 fast 0",
+      "z2 default 64",
     ]);
   });
 

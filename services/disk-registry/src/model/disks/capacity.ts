@@ -1,6 +1,7 @@
 import { sumBytes } from "@diskmesh/domain";
 import { type Host, isFree, type RegistryTables } from "../store/schema.js";
 import { spacesOf } from "../store/slices.js";
+import { deletedDisks } from "./deleted-disks.js";
 import { isPlaceable, type WhySuspected } from "./placement.js";
 
 /** Space of a pool in an az, in bytes. */
@@ -11,6 +12,8 @@ export interface PoolCapacity {
   readonly freeBytes: number;
   readonly maxDiskBytes: number;
   readonly maxPartBytes: number;
+  /** Bytes of deleted disks that are kept. */
+  readonly deletedBytes: number;
 }
 
 interface CapacityOptions {
@@ -21,6 +24,7 @@ interface CapacityOptions {
 
 interface Sums {
   totalBytes: number;
+  deletedBytes: number;
   /** Sizes of the spaces that `allocate` may use now. */
   readonly freeSizesBytes: number[];
 }
@@ -41,13 +45,18 @@ export function capacityOf(
     byAz.set(host.az, pools);
     addHost(pools, tables, host, { pool: filter.pool, isUsable: isPlaceable(host, whySuspected) });
   }
+  for (const { az, requested, sizeBytes } of deletedDisks(tables)) {
+    const sums = byAz.get(az)?.get(requested.pool);
+    if (sums !== undefined) sums.deletedBytes = sumBytes([sums.deletedBytes, sizeBytes]);
+  }
   const inOrder = <Value>(map: ReadonlyMap<string, Value>) => [...map].sort(([a], [b]) => (a < b ? -1 : 1));
   return inOrder(byAz).flatMap(([az, pools]) =>
-    inOrder(pools).map(([pool, { totalBytes, freeSizesBytes }]) => {
+    inOrder(pools).map(([pool, { totalBytes, deletedBytes, freeSizesBytes }]) => {
       const largestFirst = freeSizesBytes.sort((a, b) => b - a);
       const freeBytes = sumBytes(largestFirst);
       const maxDiskBytes = sumBytes(largestFirst.slice(0, maxDevices));
-      return { az, pool, totalBytes, freeBytes, maxDiskBytes, maxPartBytes: largestFirst[0] ?? 0 };
+      const maxPartBytes = largestFirst[0] ?? 0;
+      return { az, pool, totalBytes, freeBytes, maxDiskBytes, maxPartBytes, deletedBytes };
     }),
   );
 }
@@ -61,7 +70,7 @@ function addHost(
   for (const device of tables.devices.by("byHost", hostId)) {
     const { attachState, pool, sizeBytes } = device;
     if (attachState !== "ATTACHED" || (wanted !== undefined && pool !== wanted)) continue;
-    const sums = pools.get(pool) ?? { totalBytes: 0, freeSizesBytes: [] };
+    const sums = pools.get(pool) ?? { totalBytes: 0, deletedBytes: 0, freeSizesBytes: [] };
     pools.set(pool, sums);
     sums.totalBytes = sumBytes([sums.totalBytes, sizeBytes]);
     if (isUsable && isFree(device)) sums.freeSizesBytes.push(...spacesOf(device).map((space) => space.sizeBytes));

@@ -13,6 +13,7 @@ import {
   aDisk,
   aHost,
   type DeviceFields,
+  deletedNow,
   deviceId,
   diskId,
   hostId,
@@ -22,7 +23,7 @@ import {
 import { abandonEraseSession, beginErase, completeErase, recordEraseFailure } from "../devices/erase.js";
 import { countingDevices, partsOn } from "../store/layout.js";
 import type { Device, DiskRequest, Host, Publication } from "../store/schema.js";
-import { createDisk, deleteDisk, diskHealth, resizeDisk, setDiskLabels } from "./disks.js";
+import { createDisk, diskHealth, resizeDisk, setDiskLabels } from "./disks.js";
 
 const limits = { maxDisks: 3, maxDevicesPerDisk: 8, erasingRetryAfterMs: 500 };
 const wanted: DiskRequest = { sizeBytes: 100 * MIB, az: "z1", hostId: "", pool: "default", spreadRacks: false };
@@ -237,12 +238,12 @@ describe("disks", () => {
   it("DeleteDisk frees the devices as dirty, succeeds again, and is refused while published", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
     create(fleet);
-    expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal(["d1", "d2"]);
+    expect(fleet.transact((tx) => deletedNow(tx, x))).to.deep.equal(["d1", "d2"]);
     expect(fleet.seen("d1")).to.include({ diskId: "", dirty: true });
     expect(fleet.tables.disks.has("x")).to.equal(false);
-    expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal([]);
+    expect(fleet.transact((tx) => deletedNow(tx, x))).to.deep.equal([]);
     const inUse = new TestFleet({ disks: [aDisk("x", [], { publication: published })] });
-    expect(() => inUse.transact((tx) => deleteDisk(tx, x))).to.throw(InvalidStateError, "PUBLISHED to host h1");
+    expect(() => inUse.transact((tx) => deletedNow(tx, x))).to.throw(InvalidStateError, "PUBLISHED to host h1");
   });
 
   it("DeleteDisk leaves a device alone that was purged and given to another disk", () => {
@@ -250,7 +251,7 @@ describe("disks", () => {
       devices: [aDevice("d1", { diskId: diskId("other") })],
       disks: [aDisk("x", ["d1", "gone"])],
     });
-    expect(fleet.transact((tx) => deleteDisk(tx, x))).to.deep.equal([]);
+    expect(fleet.transact((tx) => deletedNow(tx, x))).to.deep.equal([]);
     expect(fleet.seen("d1")).to.include({ diskId: "other", dirty: false });
   });
 

@@ -12,7 +12,7 @@ import {
 } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
-import { allDevices, countingDevices, freeCopy, partsOn, takeSpace } from "../store/layout.js";
+import { allDevices, countingDevices, partsOn, takeSpace } from "../store/layout.js";
 import { holds } from "../store/runs.js";
 import {
   type Disk,
@@ -26,10 +26,12 @@ import {
 import { MAX_RUNS_OF_DEVICE, type Space } from "../store/slices.js";
 import { allocate } from "./allocation.js";
 import { type AllocationLimits, totalBytes } from "./candidates.js";
+import { isDeleted, stillKept } from "./deleted-disks.js";
 import { withAddedBytes } from "./export-changes.js";
 import { lengthenLast } from "./lengthening.js";
 import { NOBODY_SUSPECTED } from "./placement.js";
-import { howToEnd, requireDisk } from "./publications.js";
+import { type Needed, NoRoomError } from "./pressure.js";
+import { requireDisk } from "./publications.js";
 import type { Shortage } from "./shortage.js";
 
 export interface DiskLimits {
@@ -60,15 +62,18 @@ export function createDisk(
   { nowMs, ...choice }: Choice & { readonly nowMs: number },
 ): Disk {
   const existing = tx.disks.get(diskId);
+  if (existing !== undefined && isDeleted(existing)) throw stillKept(existing);
   if (existing !== undefined) return requireSameRequest(existing, request);
   requirePlace(tx, request);
   if (tx.disks.size >= limits.maxDisks) {
-    throw new ResourceExhaustedError(
+    throw new NoRoomError(
       `disk ${diskId} exceeds the limit of ${limits.maxDisks} disks of a registry: delete disks first`,
     );
   }
-  const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, ...choice });
-  if ("shortage" in allocation) throw noSpace(diskId, request, allocation.shortage, limits);
+  const allocationLimits = { maxDevices: limits.maxDevicesPerDisk, ...choice };
+  const allocation = allocate(tx, request, allocationLimits);
+  if ("shortage" in allocation)
+    throw noSpace(diskId, { request, limits: allocationLimits }, allocation.shortage, limits);
   const { spaces } = allocation;
   for (const space of spaces) takeSpace(tx, space, diskId);
   const disk: Disk = {
@@ -117,7 +122,8 @@ function requirePlace(tables: RegistryTables, request: DiskRequest): void {
   }
 }
 
-function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limits: DiskLimits, grown?: Disk): Error {
+function noSpace(diskId: DiskId, needed: Needed, shortage: Shortage, limits: DiskLimits, grown?: Disk): Error {
+  const { request } = needed;
   const where = request.hostId === "" ? `az ${request.az}` : `host ${request.hostId}`;
   // A repeated creation has another ID. Orchestrators merge its failures when their messages are equal.
   const disk = grown === undefined ? "a disk" : `disk ${diskId}`;
@@ -160,7 +166,7 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
   if (awaitedHostIds.length > 0)
     return new UnavailableError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
   const doesNotFit = { reason: "NO_DEVICES_FIT", about } as const;
-  if (!sufficesSoon) return new ResourceExhaustedError(message, doesNotFit);
+  if (!sufficesSoon) return new NoRoomError(message, { ...doesNotFit, needed });
   return new ResourceExhaustedError(message, { ...doesNotFit, retryAfterMs: limits.erasingRetryAfterMs });
 }
 
@@ -216,39 +222,18 @@ function addedSpaces(
   // Copies that count on one device have one session, so a device with another copy of the disk is not chosen.
   const others = parts.flatMap(({ copies }) => copies.filter(({ state }) => state !== "COUNTS"));
   const isTaken = (id: DeviceId): boolean => !holds(tables.devices.get(id), diskId);
-  const allocation = allocate(tables, missing, {
+  const allocationLimits: AllocationLimits = {
     maxDevices: limits.maxDevicesPerDisk - parts.length,
     // The data on the disk was written in blocks of this size, so added devices must not have larger ones.
     maxBlockSizeBytes: disk.blockSizeBytes,
     named: new Set([...allDevices(disk).filter(isTaken), ...others.map(({ deviceId }) => deviceId)]),
     ...choice,
     nearHostId: publication?.hostId ?? "",
-  });
-  if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits, disk);
+  };
+  const allocation = allocate(tables, missing, allocationLimits);
+  if ("shortage" in allocation)
+    throw noSpace(diskId, { request: missing, limits: allocationLimits }, allocation.shortage, limits, disk);
   return allocation.spaces;
-}
-
-/**
- * Frees a disk's devices and marks them dirty. Returns the devices to erase; returns none when the disk does not exist.
- */
-export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly DeviceId[] {
-  const disk = tx.disks.get(diskId);
-  if (disk === undefined) return [];
-  const { publication } = disk;
-  if (publication !== undefined) {
-    throw new InvalidStateError(
-      `disk ${diskId} is ${publication.state} to host ${publication.hostId}: ${howToEnd(tx, publication)}`,
-      {
-        reason: "DISK_IN_USE",
-        about: { disk_id: diskId, host_id: publication.hostId },
-      },
-    );
-  }
-  const freed: DeviceId[] = [];
-  for (const copy of disk.parts.flatMap(({ copies }) => copies))
-    if (freeCopy(tx, disk, copy)) freed.push(copy.deviceId);
-  tx.disks.delete(diskId);
-  return freed;
 }
 
 export function setDiskLabels(tx: RegistryTransaction, diskId: DiskId, labels: readonly Label[]): Disk {

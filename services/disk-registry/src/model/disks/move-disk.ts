@@ -4,7 +4,7 @@ import type { Move, MoveReason, Part } from "../store/disk-parts.js";
 import { copyOn, countingCopy, withPart } from "../store/layout.js";
 import type { Disk, RegistryTransaction } from "../store/schema.js";
 import { withoutTarget } from "./moves.js";
-import { requireDisk } from "./publications.js";
+import { requireDisk, requireKeptDisk } from "./publications.js";
 
 export interface MoveRequest {
   readonly reason: MoveReason;
@@ -90,7 +90,7 @@ export function replaceDevice(tx: RegistryTransaction, diskId: DiskId, deviceId:
   return requestMoves(tx, disk, { reason: "OPERATOR", nowMs }, (each) => each === deviceId);
 }
 
-/** Cancels all moves of the disk that are not cut over. */
+/** Cancels all moves of the disk that are not cut over, also of a deleted one. */
 export function cancelDiskMoves(tx: RegistryTransaction, diskId: DiskId): Disk {
-  return cancelMoves(tx, requireDisk(tx, diskId), () => true);
+  return cancelMoves(tx, requireKeptDisk(tx, diskId), () => true);
 }

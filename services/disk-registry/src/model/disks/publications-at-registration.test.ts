@@ -1,13 +1,22 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { aDevice, aDisk, aHost, deviceId, diskId, type Fleet, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import {
+  aDevice,
+  aDisk,
+  aHost,
+  deletedNow,
+  deviceId,
+  diskId,
+  type Fleet,
+  hostId,
+  TestFleet,
+} from "../../testing/fleet-fixture.js";
 import { NOW_MS, register, registration, reported } from "../../testing/registrations.js";
 import { purgeDevice, purgeHost } from "../hosts/purge-action.js";
 import type { Registration } from "../hosts/registration.js";
 import type { Copy } from "../store/disk-parts.js";
 import { withCopies } from "../store/layout.js";
 import type { Publication, RegistryTransaction } from "../store/schema.js";
-import { deleteDisk } from "./disks.js";
 
 const published: Publication = {
   hostId: hostId("h1"),
@@ -184,7 +193,7 @@ describe("publications at registration", () => {
     const moved = { ...registration([reported("d1")]), az: "z2" };
     expect(() => register(fleet, moved)).to.throw(InvalidStateError, /in az z1, not in z2, while disks .* \(x\)/);
     expect(fleet.host("h1").az).to.equal("z1");
-    fleet.transact((tx) => deleteDisk(tx, diskId("x")));
+    fleet.transact((tx) => deletedNow(tx, diskId("x")));
     register(fleet, moved);
     expect(fleet.host("h1").az).to.equal("z2");
   });

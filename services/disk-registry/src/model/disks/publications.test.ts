@@ -1,8 +1,16 @@
 import { AbortedError, InvalidStateError, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { aDevice, aDisk, aHost, type DeviceFields, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import {
+  aDevice,
+  aDisk,
+  aHost,
+  type DeviceFields,
+  deletedNow,
+  diskId,
+  hostId,
+  TestFleet,
+} from "../../testing/fleet-fixture.js";
 import type { Host, Publication } from "../store/schema.js";
-import { deleteDisk } from "./disks.js";
 import {
   completePublish,
   completeUnpublish,
@@ -161,7 +169,7 @@ describe("publications", () => {
     fleet.transact((tx) => tx.hosts.put(aHost("h1", { state: "UNAVAILABLE" })));
     expect(fleet.transact((tx) => requestUnpublish(tx, x, undefined)).progress).to.equal("reached");
     expect(fleet.disk("x").publication).to.equal(undefined);
-    fleet.transact((tx) => deleteDisk(tx, x));
+    fleet.transact((tx) => deletedNow(tx, x));
     expect(fleet.tables.disks.get(x)).to.equal(undefined);
   });
 

@@ -21,6 +21,7 @@ import type {
   RegistryTables,
   RegistryTransaction,
 } from "../store/schema.js";
+import { keptText } from "./deletion-text.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import { requireRegistration } from "./remembered.js";
 import { planSession } from "./session-plan.js";
@@ -36,7 +37,15 @@ export interface PublicationStep {
   readonly disk: Disk;
 }
 
+/** Returns the disk. A deleted one exists only for calls that bring it back, end it, or move its bytes. */
 export function requireDisk(tables: RegistryTables, diskId: DiskId): Disk {
+  const disk = requireKeptDisk(tables, diskId);
+  if (disk.deleted === undefined) return disk;
+  throw new NotFoundError(keptText(diskId, disk.deleted), { about: { disk_id: diskId } });
+}
+
+/** Returns the disk, also one that is deleted and kept. */
+export function requireKeptDisk(tables: RegistryTables, diskId: DiskId): Disk {
   const disk = tables.disks.get(diskId);
   if (disk === undefined) throw new NotFoundError(`there is no disk ${diskId}`, { about: { disk_id: diskId } });
   return disk;

@@ -1,6 +1,8 @@
 import type { HostId } from "@diskmesh/domain";
+import { allDevices } from "../store/layout.js";
 import {
   type Device,
+  type Disk,
   type DiskRequest,
   type Host,
   isClosed,
@@ -81,6 +83,45 @@ export function shortageOf(tables: RegistryTables, request: DiskRequest, limits:
     sufficesSoon,
     awaitedHostIds: awaited.length === MAX_HOSTS || sufficesOnceHeard() ? [...isAwaited] : [],
     blocked: blockedOn(tables, request),
+  };
+}
+
+/**
+ * Returns a function that says whether a disk may fit once these disks, of the given ones, are erased, with what is being
+ * erased or attached already.
+ */
+export function oncePurged(
+  tables: RegistryTables,
+  request: DiskRequest,
+  limits: AllocationLimits,
+  disks: readonly Disk[],
+): (purged: readonly Disk[]) => boolean {
+  const { maxDevices, maxBlockSizeBytes = Number.POSITIVE_INFINITY, whySuspected = NOBODY_SUSPECTED } = limits;
+  const named = new Set(limits.named);
+  const isUsable = (device: Device | undefined): device is Device => {
+    if (device === undefined || device.blockSizeBytes > maxBlockSizeBytes || named.has(device.deviceId)) return false;
+    const host = tables.hosts.get(device.hostId);
+    const isMeant = request.hostId === "" ? host?.az === request.az : host?.hostId === request.hostId;
+    const isWell = isUp(device) && device.unknownSession === undefined && !device.removalRequested;
+    return isWell && device.pool === request.pool && isMeant && host !== undefined && isPlaceable(host, whySuspected);
+  };
+  const ofDisks = new Set(disks.flatMap(allDevices));
+  const coming = comingDevices(tables, request, limits).devices.filter(({ hostId }) => {
+    const host = tables.hosts.get(hostId);
+    return host !== undefined && isPlaceable(host, whySuspected);
+  });
+  const changing = [...ofDisks].map((deviceId) => tables.devices.get(deviceId)).filter(isUsable);
+  const others = coming.filter(({ deviceId }) => !ofDisks.has(deviceId));
+  for (const { deviceId } of [...changing, ...others]) named.add(deviceId);
+  const steady = [...largestFree(tables, request, { ...limits, named }), ...others.flatMap(spacesOnceErased)];
+  return (purged) => {
+    const diskIds = new Set<string>(purged.map(({ diskId }) => diskId));
+    const left = (device: Device): Device => ({
+      ...device,
+      runs: device.runs.filter((run) => !diskIds.has(run.diskId)),
+    });
+    const spaces = [...steady, ...changing.flatMap((device) => spacesOnceErased(left(device)))];
+    return totalBytes(largestFirst(spaces).slice(0, Math.max(0, maxDevices))) >= request.sizeBytes;
   };
 }
 

@@ -4,6 +4,7 @@ import {
   aDevice,
   aDisk,
   aHost,
+  deletedNow,
   deviceId,
   diskId,
   hostId,
@@ -21,7 +22,7 @@ import { runAt } from "../store/runs.js";
 import type { Device, Disk } from "../store/schema.js";
 import { MAX_RUNS_OF_DEVICE, partBytesIn, sliceCount } from "../store/slices.js";
 import { type Allocation, allocate } from "./allocation.js";
-import { createDisk, deleteDisk, resizeDisk } from "./disks.js";
+import { createDisk, resizeDisk } from "./disks.js";
 import { completeChange, groupsOfOwnSessions } from "./export-changes.js";
 import { cancelDiskMoves, migrateDisk } from "./move-disk.js";
 import { chooseTarget } from "./move-target.js";
@@ -75,7 +76,7 @@ describe("disks on a device with slices", () => {
     expect(grow(fleet, "a", 4 * MIB + 1).parts, "b is in the way").to.have.length(2);
     expect(fleet.disk("a").sizeBytes).to.equal(4 * MIB + 4 * KIB);
     expect(shown(fleet, "d1")).to.equal("a 0+3, b 3+5, a 8+2");
-    expect(fleet.transact((tx) => deleteDisk(tx, diskId("a")))).to.deep.equal(["d1", "d1"]);
+    expect(fleet.transact((tx) => deletedNow(tx, diskId("a")))).to.deep.equal(["d1", "d1"]);
     expect(shown(fleet, "d1")).to.equal("dirty 0+3, b 3+5, dirty 8+2");
     expect(erase(fleet, "d1")).to.equal("b 3+5, dirty 8+2");
     expect(erase(fleet, "d1")).to.equal("b 3+5");
@@ -98,7 +99,7 @@ describe("disks on a device with slices", () => {
     fleet.transact((tx) => tx.disks.put(disk));
     const sessions = () => sessionsOn(fleet.tables, fleet.device("d1")).map(({ sessionNumber }) => sessionNumber);
     expect(sessions()).to.deep.equal([190]);
-    fleet.transact((tx) => deleteDisk(tx, diskId("a")));
+    fleet.transact((tx) => deletedNow(tx, diskId("a")));
     expect(sessions()).to.deep.equal([190]);
     fleet.transact((tx) => beginErase(tx, fleet.device("d1").deviceId));
     expect(sessions()).to.deep.equal([201]);
@@ -108,9 +109,9 @@ describe("disks on a device with slices", () => {
     const fleet = new TestFleet({ devices: [drive("d1", 16)] });
     create(fleet, "a", MIB);
     create(fleet, "b", MIB);
-    fleet.transact((tx) => deleteDisk(tx, diskId("b")));
+    fleet.transact((tx) => deletedNow(tx, diskId("b")));
     const order = fleet.transact((tx) => beginErase(tx, fleet.device("d1").deviceId));
-    fleet.transact((tx) => deleteDisk(tx, diskId("a")));
+    fleet.transact((tx) => deletedNow(tx, diskId("a")));
     expect(fleet.transact((tx) => beginErase(tx, fleet.device("d1").deviceId))).to.deep.equal(order);
     fleet.transact((tx) => completeErase(tx, fleet.device("d1").deviceId, order?.sessionNumber ?? 0));
     expect(shown(fleet, "d1")).to.equal("dirty 0+2");
@@ -360,7 +361,7 @@ describe("disks on a device with slices", () => {
       const { parts } = grow(fleet, "a", 2 * PIECE + MIB);
       expect(parts.map(({ sizeBytes }) => sizeBytes)).to.deep.equal([PIECE, PIECE + MIB]);
       expect([shown(fleet, "d1"), shown(fleet, "d2")]).to.deep.equal(["a 0+7", "a 0+3, dirty 3+1, dirty 4+3"]);
-      expect(fleet.transact((tx) => deleteDisk(tx, a))).to.deep.equal(["d2", "d1"]);
+      expect(fleet.transact((tx) => deletedNow(tx, a))).to.deep.equal(["d2", "d1"]);
       expect(shown(fleet, "d1")).to.equal("dirty 0+7");
     });
   });
@@ -505,7 +506,7 @@ describe("disks on a device with slices", () => {
   it("keep their slices when their drive may be another one, and the free slices are erased again", () => {
     const fleet = new TestFleet({ devices: [drive("d1", 16)] });
     for (const id of ["a", "b", "c"]) create(fleet, id, MIB);
-    fleet.transact((tx) => deleteDisk(tx, diskId("b")));
+    fleet.transact((tx) => deletedNow(tx, diskId("b")));
     const order = fleet.transact((tx) => beginErase(tx, fleet.device("d1").deviceId));
     const after = distrusted(fleet.device("d1"));
     fleet.transact((tx) => tx.devices.put(after));
@@ -532,7 +533,7 @@ describe("disks on a device with slices", () => {
     const extent = { deviceId: "d1", hostId: "h1", offsetBytes: 128 * KIB, sizeBytes: 2 * MIB };
     expect(planSession(fleet.tables, diskId("a"))?.extents).to.deep.equal([extent]);
     fleet.transact((tx) => tx.disks.put(a));
-    fleet.transact((tx) => deleteDisk(tx, diskId("a")));
+    fleet.transact((tx) => deletedNow(tx, diskId("a")));
     expect(fleet.transact((tx) => beginErase(tx, fleet.device("d1").deviceId))?.range).to.deep.equal(first);
   });
 
@@ -628,7 +629,7 @@ describe("disks on a device with slices", () => {
         const size = 1 + below(8 * MIB);
         try {
           if (fleet.tables.disks.get(id) === undefined) create(fleet, id, size);
-          else if (below(3) === 0) fleet.transact((tx) => deleteDisk(tx, diskId(id)));
+          else if (below(3) === 0) fleet.transact((tx) => deletedNow(tx, diskId(id)));
           else grow(fleet, id, Math.max(fleet.disk(id).sizeBytes, fleet.disk(id).requested.sizeBytes) + size);
         } catch (error) {
           expect(`${error}`).to.contain("does not fit");

@@ -55,6 +55,7 @@ export const REASONS = {
     "UNUSABLE_ON_HOST",
     "DEVICE_IN_TROUBLE",
     "MOVING",
+    "DELETED",
   ],
 } as const;
 

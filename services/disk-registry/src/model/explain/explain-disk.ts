@@ -1,5 +1,7 @@
-import type { DiskId, HostId } from "@diskmesh/domain";
+import { type DiskId, type HostId, timeText } from "@diskmesh/domain";
 import { whyElsewhere } from "../devices/unknown-disks.js";
+import { type DeletedDisk, isDeleted } from "../disks/deleted-disks.js";
+import { deleteNow } from "../disks/deletion-text.js";
 import { deviceHealth } from "../disks/disks.js";
 import { moveText } from "../disks/move-text.js";
 import { type WhySuspected, whyNotAsked } from "../disks/placement.js";
@@ -20,12 +22,14 @@ import { silentSinceMs } from "./explain-host.js";
 export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known): Cause[] {
   const disk = tables.disks.get(diskId);
   if (disk === undefined) return [];
-  const found = [
-    ...publication(disk),
-    ...server(tables, disk, known),
-    ...devices(tables, disk, known),
-    ...moves(tables, disk, known),
-  ];
+  const found = isDeleted(disk)
+    ? [deleted(disk), ...moves(tables, disk, known).map((move) => ({ ...move, isRoutine: true }))]
+    : [
+        ...publication(disk),
+        ...server(tables, disk, known),
+        ...devices(tables, disk, known),
+        ...moves(tables, disk, known),
+      ];
   return found.map((cause) => ({
     subject: { kind: "DISK", name: diskId },
     ...cause,
@@ -33,6 +37,21 @@ export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known)
 }
 
 type Found = Omit<Cause, "subject">;
+
+/** Explains a deleted disk. It is in nobody's way, so nothing of it is trouble. */
+function deleted({ diskId, deleted: { by, atMs, untilMs } }: DeletedDisk): Found {
+  return {
+    reason: "DELETED",
+    message: `disk ${diskId} was deleted by ${by}, and is kept until ${timeText(untilMs)}, or until a new disk needs its bytes`,
+    sinceMs: atMs,
+    cures: [
+      ["bring it back", `diskmesh undelete ${diskId}`],
+      ["erase it now", deleteNow(diskId)],
+    ],
+    becauseOf: [],
+    isRoutine: true,
+  };
+}
 
 function publication(disk: Disk): Found[] {
   const { diskId, publication: current, fence } = disk;

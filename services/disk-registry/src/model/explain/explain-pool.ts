@@ -1,4 +1,5 @@
-import { bytesText, type Cure } from "@diskmesh/domain";
+import { bytesText, type Cure, sumBytes } from "@diskmesh/domain";
+import { deletedDisks } from "../disks/deleted-disks.js";
 import { isPlaceable } from "../disks/placement.js";
 import { type Device, isErasable, isFree, type RegistryTables } from "../store/schema.js";
 import { bytesByUse, spacesOf } from "../store/slices.js";
@@ -12,6 +13,8 @@ interface PoolRoom {
   /** Size of the largest disk with one part for which there is room. */
   maxPartBytes: number;
   usedBytes: number;
+  /** Bytes of deleted disks that are kept. */
+  deletedBytes: number;
   toBeErasedBytes: number;
   /** Bytes on hosts and devices that get no new disks. */
   keptOutBytes: number;
@@ -31,6 +34,8 @@ export function poolCauses(tables: RegistryTables, pool: string, known: Known): 
   const largestRun = isSplit ? ` (the largest free run has room for ${bytesText(maxPartBytes)})` : "";
   const parts = [
     `${bytesText(room.freeBytes)} are free${largestRun}`,
+    room.deletedBytes > 0 &&
+      `${bytesText(room.deletedBytes)} of deleted disks, which a new disk gets where it needs them`,
     room.usedBytes > 0 && `${bytesText(room.usedBytes)} in use`,
     room.toBeErasedBytes > 0 && `${bytesText(room.toBeErasedBytes)} to be erased first`,
     room.keptOutBytes > 0 && `${bytesText(room.keptOutBytes)} on hosts or devices that take no new disks now`,
@@ -53,7 +58,10 @@ export function poolCauses(tables: RegistryTables, pool: string, known: Known): 
 function roomOf(tables: RegistryTables, pool: string, { whySuspected }: Known): PoolRoom {
   const hostsNotAdded = new Set<Device["hostId"]>();
   const hostsKeptOut = new Set<Device["hostId"]>();
-  const bytes = { freeBytes: 0, maxPartBytes: 0, usedBytes: 0, toBeErasedBytes: 0, keptOutBytes: 0, notAddedBytes: 0 };
+  const ofPool = deletedDisks(tables).filter(({ requested }) => requested.pool === pool);
+  const deletedBytes = sumBytes(ofPool.map(({ sizeBytes }) => sizeBytes));
+  const others = { toBeErasedBytes: 0, keptOutBytes: 0, notAddedBytes: 0 };
+  const bytes = { freeBytes: 0, maxPartBytes: 0, usedBytes: -deletedBytes, deletedBytes, ...others };
   for (const device of tables.devices.entries()) {
     if (device.pool !== pool) continue;
     const { hostId, sizeBytes } = device;

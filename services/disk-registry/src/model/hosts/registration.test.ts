@@ -5,6 +5,7 @@ import {
   aDisk,
   aHost,
   type DeviceFields,
+  deletedNow,
   deviceId,
   diskId,
   hostId,
@@ -16,7 +17,7 @@ import { limits, NOW_MS, register, registration, reported } from "../../testing/
 import { completeErase } from "../devices/erase.js";
 import type { ReportedDevice } from "../devices/reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS } from "../devices/same-bytes.js";
-import { deleteDisk, diskHealth } from "../disks/disks.js";
+import { diskHealth } from "../disks/disks.js";
 import { addDevice } from "./add-action.js";
 import { confirmDevice } from "./confirm-action.js";
 import { applyHeartbeat, requireRegistered } from "./heartbeats.js";
@@ -474,7 +475,7 @@ describe("registration", () => {
     register(fleet, registration([reported("d1", bigger)]));
     expect(add().code).to.equal("S_ALREADY");
     expect(fleet.seen("d1")).to.include({ sizeBytes: 64 * MIB, attachState: "ATTACHED", dirty: false });
-    fleet.transact((tx) => deleteDisk(tx, diskId("x")));
+    fleet.transact((tx) => deletedNow(tx, diskId("x")));
     expect(add().code).to.equal("S_OK");
     expect(fleet.seen("d1")).to.include({ sizeBytes: 128 * MIB, attachState: "ATTACHING", dirty: true });
     expect(fleet.device("d1").grownToBytes).to.equal(undefined);

@@ -3,6 +3,7 @@ import { type ActionResult, actionResult, named, tryAgain } from "../devices/act
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { pendingText } from "../devices/pending.js";
 import { type EraseLimits, type EraseWatch, unerasedIn, unerasedNote, whileErasing } from "../devices/removal-erase.js";
+import { deleteNow } from "../disks/deletion-text.js";
 import { namedDisk } from "../disks/disk-name.js";
 import { diskHealth } from "../disks/disks.js";
 import { leftMsOf, type MoveProgress } from "../disks/move-progress.js";
@@ -160,12 +161,12 @@ function described(tables: RegistryTables, diskIds: readonly DiskId[], { movePro
   const texts = diskIds.map((diskId) => {
     const disk = tables.disks.get(diskId);
     if (disk === undefined) return diskId;
-    const { publication } = disk;
+    const { publication, deleted } = disk;
     const { health, message } = diskHealth(tables, disk);
     const vmCid = publication === undefined ? "" : vmOfPublication(tables, publication);
     const user = vmCid === "" ? "the host itself" : `VM ${vmCid}`;
-    const where =
-      publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId} for ${user}`;
+    const unused = deleted === undefined ? "unpublished" : `deleted; to erase it: ${deleteNow(diskId)}`;
+    const where = publication === undefined ? unused : `${publication.state} to ${publication.hostId} for ${user}`;
     const move = moveText(tables, diskId, moveProgressOf(diskId));
     return `${namedDisk(tables, diskId)} (${where}, ${health === "ONLINE" ? health : `${health}: ${message}`}${move ? `; ${move}` : ""})`;
   });

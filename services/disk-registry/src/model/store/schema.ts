@@ -1,6 +1,7 @@
 import type { DeviceId, DiskId, HostId, IoLimits } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import { type Counter, withGap } from "./counter.js";
+import { DELETED, type Deletion, withoutDeletion } from "./deletion.js";
 import type { DeviceIdentity } from "./device-identity.js";
 import type { InPlace, Labelled } from "./device-label.js";
 import { moveStateOf, type Part } from "./disk-parts.js";
@@ -276,6 +277,8 @@ export interface Disk {
   readonly exportKind?: "DEVICE" | "NBD" | undefined;
   /** Rule of publications that name none; absent for KEEP. */
   readonly onHostSilence?: "FENCE" | undefined;
+  /** Set while the disk is deleted and kept. */
+  readonly deleted?: Deletion | undefined;
 }
 
 /** Numbers that had been issued when a leader began; `tabletGeneration` is that leader's. */
@@ -410,7 +413,9 @@ const disks = table<Disk>()({
     byProblemHost: ({ publication }) => (publication?.problem === undefined ? undefined : publication.hostId),
     byPendingChange: ({ publication }) => (isChangePending(publication) ? publication?.state : undefined),
     byMove: ({ parts }) => moveStateOf(parts),
+    byDeletion: ({ deleted }) => (deleted === undefined ? undefined : DELETED),
   },
+  onRestore: withoutDeletion,
 });
 
 const counters = table<Counter>()({

@@ -511,10 +511,29 @@ export interface CreateDiskResponse {
 export interface DeleteDiskRequest {
   /** ID of the disk. */
   diskId: string;
+  /**
+   * True frees the devices at once, also those of a disk that was deleted before. False keeps the disk for the time that
+   * the registry's config has for the pool.
+   */
+  skipGrace: boolean;
 }
 
 /** The disk is deleted. */
 export interface DeleteDiskResponse {
+  /** Time until which UndeleteDisk brings the disk back, unless a new disk needs its bytes. Absent when it cannot. */
+  purgeTime: Date | undefined;
+}
+
+/** The deleted disk to bring back. */
+export interface UndeleteDiskRequest {
+  /** ID of the disk. */
+  diskId: string;
+}
+
+/** The disk is no longer deleted. */
+export interface UndeleteDiskResponse {
+  /** The disk. */
+  disk: Disk | undefined;
 }
 
 /** The disk to return. */
@@ -544,6 +563,8 @@ export interface ListDisksRequest {
   deviceHostId: string;
   /** Filter: only disks with data on this device. Empty: no filter. */
   deviceId: string;
+  /** True returns deleted disks, too. They have a delete_time. */
+  showDeleted: boolean;
 }
 
 /** A page of disks. */
@@ -562,6 +583,8 @@ export interface WatchDisksRequest {
   resumeToken: string;
   /** Works as in WatchDevicesRequest. */
   untilNow: boolean;
+  /** True sends deleted disks, too, which have a delete_time. False: a deleted disk is removed, and an undeleted one is new. */
+  showDeleted: boolean;
 }
 
 /** One message of the stream. */
@@ -686,6 +709,8 @@ export interface PoolCapacity {
    * largest free device without slices.
    */
   maxPartBytes: number;
+  /** Bytes of deleted disks that are kept for UndeleteDisk. A new disk for which there is no other room gets them. */
+  deletedBytes: number;
 }
 
 /** Space for new disks. */
@@ -4155,13 +4180,16 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
 };
 
 function createBaseDeleteDiskRequest(): DeleteDiskRequest {
-  return { diskId: "" };
+  return { diskId: "", skipGrace: false };
 }
 
 export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
   encode(message: DeleteDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskId !== "") {
       writer.uint32(10).string(message.diskId);
+    }
+    if (message.skipGrace !== false) {
+      writer.uint32(16).bool(message.skipGrace);
     }
     return writer;
   },
@@ -4187,6 +4215,14 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
             message.diskId = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.skipGrace = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4205,16 +4241,20 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
   fromPartial(object: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
     const message = createBaseDeleteDiskRequest();
     message.diskId = object.diskId ?? "";
+    message.skipGrace = object.skipGrace ?? false;
     return message;
   },
 };
 
 function createBaseDeleteDiskResponse(): DeleteDiskResponse {
-  return {};
+  return { purgeTime: undefined };
 }
 
 export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
-  encode(_: DeleteDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: DeleteDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.purgeTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.purgeTime), writer.uint32(10).fork()).join();
+    }
     return writer;
   },
 
@@ -4231,6 +4271,14 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.purgeTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4246,8 +4294,119 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
   create(base?: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
     return DeleteDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
+  fromPartial(object: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
     const message = createBaseDeleteDiskResponse();
+    message.purgeTime = object.purgeTime ?? undefined;
+    return message;
+  },
+};
+
+function createBaseUndeleteDiskRequest(): UndeleteDiskRequest {
+  return { diskId: "" };
+}
+
+export const UndeleteDiskRequest: MessageFns<UndeleteDiskRequest> = {
+  encode(message: UndeleteDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndeleteDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndeleteDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<UndeleteDiskRequest>): UndeleteDiskRequest {
+    return UndeleteDiskRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<UndeleteDiskRequest>): UndeleteDiskRequest {
+    const message = createBaseUndeleteDiskRequest();
+    message.diskId = object.diskId ?? "";
+    return message;
+  },
+};
+
+function createBaseUndeleteDiskResponse(): UndeleteDiskResponse {
+  return { disk: undefined };
+}
+
+export const UndeleteDiskResponse: MessageFns<UndeleteDiskResponse> = {
+  encode(message: UndeleteDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.disk !== undefined) {
+      Disk.encode(message.disk, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndeleteDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndeleteDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.disk = Disk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<UndeleteDiskResponse>): UndeleteDiskResponse {
+    return UndeleteDiskResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<UndeleteDiskResponse>): UndeleteDiskResponse {
+    const message = createBaseUndeleteDiskResponse();
+    message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
     return message;
   },
 };
@@ -4363,7 +4522,7 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
 };
 
 function createBaseListDisksRequest(): ListDisksRequest {
-  return { hostId: "", pageSize: 0, pageToken: "", deviceHostId: "", deviceId: "" };
+  return { hostId: "", pageSize: 0, pageToken: "", deviceHostId: "", deviceId: "", showDeleted: false };
 }
 
 export const ListDisksRequest: MessageFns<ListDisksRequest> = {
@@ -4382,6 +4541,9 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     }
     if (message.deviceId !== "") {
       writer.uint32(42).string(message.deviceId);
+    }
+    if (message.showDeleted !== false) {
+      writer.uint32(48).bool(message.showDeleted);
     }
     return writer;
   },
@@ -4439,6 +4601,14 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
             message.deviceId = reader.string();
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.showDeleted = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4461,6 +4631,7 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     message.pageToken = object.pageToken ?? "";
     message.deviceHostId = object.deviceHostId ?? "";
     message.deviceId = object.deviceId ?? "";
+    message.showDeleted = object.showDeleted ?? false;
     return message;
   },
 };
@@ -4533,7 +4704,7 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
 };
 
 function createBaseWatchDisksRequest(): WatchDisksRequest {
-  return { hostId: "", resumeToken: "", untilNow: false };
+  return { hostId: "", resumeToken: "", untilNow: false, showDeleted: false };
 }
 
 export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
@@ -4546,6 +4717,9 @@ export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
     }
     if (message.untilNow !== false) {
       writer.uint32(24).bool(message.untilNow);
+    }
+    if (message.showDeleted !== false) {
+      writer.uint32(32).bool(message.showDeleted);
     }
     return writer;
   },
@@ -4587,6 +4761,14 @@ export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
             message.untilNow = reader.bool();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.showDeleted = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4607,6 +4789,7 @@ export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
     message.hostId = object.hostId ?? "";
     message.resumeToken = object.resumeToken ?? "";
     message.untilNow = object.untilNow ?? false;
+    message.showDeleted = object.showDeleted ?? false;
     return message;
   },
 };
@@ -5418,7 +5601,7 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
 };
 
 function createBasePoolCapacity(): PoolCapacity {
-  return { az: "", pool: "", totalBytes: 0, freeBytes: 0, maxDiskBytes: 0, maxPartBytes: 0 };
+  return { az: "", pool: "", totalBytes: 0, freeBytes: 0, maxDiskBytes: 0, maxPartBytes: 0, deletedBytes: 0 };
 }
 
 export const PoolCapacity: MessageFns<PoolCapacity> = {
@@ -5440,6 +5623,9 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
     }
     if (message.maxPartBytes !== 0) {
       writer.uint32(48).int64(message.maxPartBytes);
+    }
+    if (message.deletedBytes !== 0) {
+      writer.uint32(56).int64(message.deletedBytes);
     }
     return writer;
   },
@@ -5505,6 +5691,14 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
             message.maxPartBytes = longToNumber(reader.int64());
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.deletedBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -5528,6 +5722,7 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
     message.freeBytes = object.freeBytes ?? 0;
     message.maxDiskBytes = object.maxDiskBytes ?? 0;
     message.maxPartBytes = object.maxPartBytes ?? 0;
+    message.deletedBytes = object.deletedBytes ?? 0;
     return message;
   },
 };
@@ -7060,7 +7255,9 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Creates a disk from free ATTACHED devices. Repeating the same request returns the same disk. ALREADY_EXISTS: the
-     * disk_id belongs to a disk that was requested with other parameters. RESOURCE_EXHAUSTED: no devices fit.
+     * disk_id belongs to a disk that was requested with other parameters, or to a deleted one that is kept. Where no
+     * devices fit, deleted disks of the pool that are kept are erased, the oldest first, as long as that makes room.
+     * RESOURCE_EXHAUSTED: no devices fit.
      * UNAVAILABLE: no devices fit now, but devices of hosts that have not registered with this leader yet may; retry.
      */
     createDisk: {
@@ -7072,8 +7269,9 @@ export const DiskRegistryServiceDefinition = {
       options: {},
     },
     /**
-     * Deletes a disk. Its devices become free and dirty. Deleting an unknown disk succeeds. FAILED_PRECONDITION: the disk
-     * is published.
+     * Deletes a disk. Its devices become free and dirty, at once or, where the registry's config has a deleteGraceMs for
+     * the pool, after that time. Until then the disk exists for UndeleteDisk only, and no call changes or publishes it.
+     * Deleting an unknown or a deleted disk succeeds. FAILED_PRECONDITION: the disk is published.
      */
     deleteDisk: {
       name: "DeleteDisk",
@@ -7083,7 +7281,19 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Returns one disk. NOT_FOUND: the disk does not exist. */
+    /**
+     * Brings a deleted disk back as it was, not published, with its data. A disk that is not deleted is a success.
+     * NOT_FOUND: the disk does not exist, or is kept no longer.
+     */
+    undeleteDisk: {
+      name: "UndeleteDisk",
+      requestType: UndeleteDiskRequest as typeof UndeleteDiskRequest,
+      requestStream: false,
+      responseType: UndeleteDiskResponse as typeof UndeleteDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Returns one disk. NOT_FOUND: the disk does not exist, or is deleted. */
     getDisk: {
       name: "GetDisk",
       requestType: GetDiskRequest as typeof GetDiskRequest,

@@ -1206,6 +1206,12 @@ export interface Disk {
     | undefined;
   /** Policy of the disk's publications that do not name one. */
   onHostSilence: OnHostSilence;
+  /** Time of its deletion. Absent for a disk that is not deleted. Calls return deleted disks with show_deleted only. */
+  deleteTime:
+    | Date
+    | undefined;
+  /** Time until which UndeleteDisk brings the deleted disk back, unless a new disk needs its bytes. */
+  purgeTime: Date | undefined;
 }
 
 /** A device that has, or will have, the bytes of a part. */
@@ -3466,6 +3472,8 @@ function createBaseDisk(): Disk {
     parts: [],
     io: undefined,
     onHostSilence: OnHostSilence.UNSPECIFIED,
+    deleteTime: undefined,
+    purgeTime: undefined,
   };
 }
 
@@ -3527,6 +3535,12 @@ export const Disk: MessageFns<Disk> = {
     }
     if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
       writer.uint32(160).int32(onHostSilenceToNumber(message.onHostSilence));
+    }
+    if (message.deleteTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.deleteTime), writer.uint32(170).fork()).join();
+    }
+    if (message.purgeTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.purgeTime), writer.uint32(178).fork()).join();
     }
     return writer;
   },
@@ -3696,6 +3710,22 @@ export const Disk: MessageFns<Disk> = {
             message.onHostSilence = onHostSilenceFromJSON(reader.int32());
             continue;
           }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.deleteTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 22: {
+            if (tag !== 178) {
+              break;
+            }
+
+            message.purgeTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3738,6 +3768,8 @@ export const Disk: MessageFns<Disk> = {
     message.parts = object.parts?.map((e) => DiskPart.fromPartial(e)) || [];
     message.io = (object.io !== undefined && object.io !== null) ? DiskIo.fromPartial(object.io) : undefined;
     message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
+    message.deleteTime = object.deleteTime ?? undefined;
+    message.purgeTime = object.purgeTime ?? undefined;
     return message;
   },
 };
