@@ -46,6 +46,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   limits: async () => (await import("./director/limits.js")).limits,
   detach: async () => (await import("./director/dynamic-disks.js")).detach,
   delete: async () => (await import("./director/dynamic-disks.js")).deleteDisk,
+  undelete: async () => (await import("./fleet/deleted-disks.js")).undelete,
   "delete-orphan": async () => (await import("./director/delete-orphan.js")).deleteOrphan,
   "forget-orphan": async () => (await import("./director/forget-orphan.js")).forgetOrphan,
   "update-config": async () => (await import("./director/update-config.js")).updateConfig,

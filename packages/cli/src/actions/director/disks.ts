@@ -1,12 +1,11 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { type Disk, type DiskLimits, devicesWithBytes, type ListDisksRequest } from "@diskmesh/api/registry";
-import { allPages } from "@diskmesh/rpc";
-import type { Mesh } from "../../mesh/mesh.js";
+import { type Disk, type DiskLimits, devicesWithBytes } from "@diskmesh/api/registry";
 import { UsageError } from "../../output/exit-codes.js";
 import { moveProgress } from "../../output/move-output.js";
 import { type Columns, short, sizeText, timeText, troubleText } from "../../output/output.js";
 import { type Action, textOption } from "../action.js";
 import { dynamicDisks, namesOfDisks } from "../disk-names.js";
+import { isDeleted, listedDisks, nameOfDisk } from "../fleet/deleted-disks.js";
 
 const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
   disk: ({ diskId }) => diskId,
@@ -22,6 +21,18 @@ const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
   limits: ({ limits }) => limitsText(limits),
   trouble: ({ trouble }) => troubleText(trouble),
 });
+
+const DELETED: Columns<Disk> = {
+  disk: ({ diskId }) => diskId,
+  name: nameOfDisk,
+  size: ({ sizeBytes }) => sizeText(sizeBytes),
+  az: ({ az }) => az,
+  pool: ({ pool }) => pool,
+  health: ({ health }) => short(health),
+  devices: (disk) => devicesWithBytes(disk).join(" "),
+  deleted: ({ deleteTime }) => timeText(deleteTime),
+  "kept until": ({ purgeTime }) => timeText(purgeTime),
+};
 
 const WIDE: Columns<Disk> = {
   moves: moveProgress,
@@ -72,6 +83,7 @@ export const disks: Action = {
   options: [
     ["--host <host-id>", "only disks with a device on this host or published to it; not with --dynamic"],
     ["--device <device-id>", "only disks with data on this device; not with --dynamic"],
+    ["--deleted", "the deleted disks that are kept instead; not with --dynamic"],
     ["--dynamic", "the director's dynamic disks instead"],
     ["--deployment <name>", "only dynamic disks of this deployment; needs --dynamic"],
   ],
@@ -80,14 +92,15 @@ export const disks: Action = {
     const [hostId, deviceId] = [textOption(options, "host"), textOption(options, "device")];
     const deployment = textOption(options, "deployment");
     // Incompatible filters are refused instead of ignored, because the list may be the input of deletions.
-    if (options.dynamic && hostId + deviceId !== "")
-      throw new UsageError("--host and --device select disks of the fleet: leave out --dynamic");
+    if (options.dynamic && (options.deleted || hostId + deviceId !== ""))
+      throw new UsageError("--host, --device and --deleted select disks of the fleet: leave out --dynamic");
     if (!options.dynamic && deployment !== "")
       throw new UsageError("--deployment selects dynamic disks: add --dynamic");
     if (options.dynamic) {
       output.list(OF_DIRECTOR, await dynamicDisks(mesh, deployment), "no such disks");
       return;
     }
+    const showDeleted = options.deleted === true;
     const naming = output.isData ? new Map() : namesOfDisks(mesh);
     // The registry's filters combine, and a disk may be served on the host, or have data there.
     const filters =
@@ -99,14 +112,10 @@ export const disks: Action = {
           ];
     const found = new Map<string, Disk>();
     for (const filter of filters)
-      for (const disk of await listed(mesh, filter)) if (!found.has(disk.diskId)) found.set(disk.diskId, disk);
-    output.list(ofRegistry(await naming), [...found.values()], "no such disks", WIDE);
+      for (const disk of await listedDisks(mesh, { ...filter, showDeleted }))
+        if (!found.has(disk.diskId)) found.set(disk.diskId, disk);
+    const names = await naming;
+    if (showDeleted) output.list(DELETED, [...found.values()].filter(isDeleted), "no deleted disks are kept", WIDE);
+    else output.list(ofRegistry(names), [...found.values()], "no such disks", WIDE);
   },
 };
-
-function listed(mesh: Mesh, filter: Partial<ListDisksRequest>): Promise<Disk[]> {
-  return allPages(async (pageToken) => {
-    const { disks: items, nextPageToken } = await mesh.registry.listDisks({ ...filter, pageToken });
-    return { items, nextPageToken };
-  });
-}

@@ -3,7 +3,9 @@ import { NotFoundError } from "@diskmesh/domain";
 import type { Mesh } from "../../mesh/mesh.js";
 import { UsageError } from "../../output/exit-codes.js";
 import { sizeBytesOf } from "../../output/values.js";
-import { type ActionCall, type Options, textOption } from "../action.js";
+import { type Action, type ActionCall, type Options, textOption } from "../action.js";
+import { cidOfDisk } from "../disk-names.js";
+import { findDeleted, requireDeleted } from "../fleet/deleted-disks.js";
 import { getInstance } from "../instances.js";
 import { followToDone, taskAction } from "../task-run.js";
 
@@ -66,14 +68,40 @@ export const detach = taskAction({
   next: ({ args: [diskName = ""] }, disk) => (isOfHosts(disk) ? afterDetach(diskName) : ""),
 });
 
-export const deleteDisk = taskAction({
+const deletion = taskAction({
   usage: "delete <disk-name>",
-  summary: "delete a detached dynamic disk and its data",
-  options: [["--attachment <id>", "only if this is its last attachment"]],
+  summary: "delete a detached dynamic disk; its data is kept for the deleteGraceMs of its pool, if that has one",
+  options: [
+    ["--attachment <id>", "only if this is its last attachment"],
+    ["--now", "erase its data at once; also that of a deleted disk, by its name or id"],
+  ],
   example: "diskmesh delete scratch",
-  start: ({ mesh, options, args: [diskName = ""] }) =>
-    mesh.disks.deleteDynamicDisk({ diskName, attachmentId: textOption(options, "attachment"), wait: false }),
+  start: startDelete,
 });
+
+export const deleteDisk: Action = {
+  ...deletion,
+  run: (call) => (call.options.now ? deleteNow(call) : deletion.run(call)),
+};
+
+function startDelete({ mesh, options, args: [diskName = ""] }: ActionCall) {
+  return mesh.disks.deleteDynamicDisk({ diskName, attachmentId: textOption(options, "attachment"), wait: false });
+}
+
+/** Deletes the disk at its director, if that knows it, and ends the time for which the registry keeps it. */
+async function deleteNow(call: ActionCall): Promise<void> {
+  const { mesh, output, options, args } = call;
+  const [diskName = ""] = args;
+  if (options.wait === false) throw new UsageError("--now waits for the task: leave out --no-wait");
+  const diskCid = await cidOfDisk(mesh, diskName);
+  const isKnown = diskCid !== diskName;
+  if (isKnown) await followToDone(call, (await startDelete(call)).task);
+  // Only a disk that counts as deleted is erased: the director may have left one of another attachment alone.
+  const kept = isKnown ? await findDeleted(mesh, diskCid) : await requireDeleted(mesh, diskName);
+  if (kept === undefined) return output.say(`disk ${diskCid} is not kept`);
+  const { diskId } = kept;
+  output.answer(await mesh.registry.deleteDisk({ diskId, skipGrace: true }), `disk ${diskId} is erased`);
+}
 
 /** Returns the place that the user names. An option that the place does not have is refused instead of ignored. */
 async function placeOf(mesh: Mesh, options: Options, instance: string) {

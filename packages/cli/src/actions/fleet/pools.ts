@@ -7,13 +7,15 @@ const COLUMNS: Columns<PoolCapacity> = {
   az: ({ az }) => az,
   total: ({ totalBytes }) => sizeText(totalBytes),
   free: ({ freeBytes }) => sizeText(freeBytes),
+  deleted: ({ deletedBytes }) => sizeText(deletedBytes),
   "largest disk": ({ maxDiskBytes }) => sizeText(maxDiskBytes),
   "in one part": ({ maxPartBytes }) => sizeText(maxPartBytes),
 };
 
 export const pools: Action = {
   usage: "pools",
-  summary: "list the pools of the fleet by az, with their total and free space, and the largest disk that fits",
+  summary:
+    "list the pools of the fleet by az, with their total and free space, that of deleted disks, and the largest disk that fits",
   options: [["--az <az>", "only this az"]],
   example: "diskmesh pools --sort -free",
   run: async ({ mesh, output, options }) => {
