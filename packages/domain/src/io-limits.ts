@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "./errors.js";
 import { isJsonObject } from "./json.js";
-import { MIB_BYTES } from "./sizes.js";
+import { bytesText, MIB_BYTES } from "./sizes.js";
 
 /** Upper limits of a disk's I/O; 0 for none. */
 export interface IoLimits {
@@ -81,6 +81,19 @@ function parseLimit(field: string, value: unknown, max: number): number {
   throw new InvalidArgumentError(`${field} is ${JSON.stringify(value)}: it must be a whole number from 0 to ${max}`, {
     about: { field },
   });
+}
+
+/** Describes the limits to people, with units; empty for none. */
+export function ioLimitsText(limits: IoLimits | undefined): string {
+  if (limits === undefined) return "";
+  const { readIops, writeIops, readBytesPerSecond, writeBytesPerSecond } = limits;
+  const each: readonly (readonly [number, string])[] = [
+    [readIops, `${readIops} reads/s`],
+    [writeIops, `${writeIops} writes/s`],
+    [readBytesPerSecond, `${bytesText(readBytesPerSecond)}/s read`],
+    [writeBytesPerSecond, `${bytesText(writeBytesPerSecond)}/s written`],
+  ];
+  return each.flatMap(([limit, text]) => (limit === 0 ? [] : [text])).join(", ");
 }
 
 /** Returns whether both limit the same. */

@@ -94,6 +94,7 @@ export async function buildContext(
       moved: (diskId) => tableChanges.disks.touch([diskId]),
     }),
   );
+  const ioMeter = new IoMeter(() => clock.nowMs());
   const known: Known = {
     whySuspected: liveness.whySuspected,
     lastHeardAtMs: (hostId) => liveness.lastHeardAtMs(hostId),
@@ -102,6 +103,7 @@ export async function buildContext(
     refusedRegistrationOf: (hostId) => refusedAgents.registrationOf(hostId),
     progressOf: (device) => workers.progressOf(device),
     moveProgressOf: (diskId) => workers.moveProgressOf(diskId),
+    openIoOf: (diskId, hostId) => ioMeter.openIo(diskId, hostId),
     standsStill: () => fleet.standsStill,
     serialNumbersOfMany: config.serialNumbersOfMany,
   };
@@ -121,7 +123,7 @@ export async function buildContext(
     refusalLines,
     registrationTurn: () => registrations(() => new Promise<void>(edges.afterTurn)),
     lastRegistrations: new Map(),
-    ioMeter: new IoMeter(() => clock.nowMs()),
+    ioMeter,
     known,
     unknownExports: new Map(),
   };

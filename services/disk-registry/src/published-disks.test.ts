@@ -1,5 +1,5 @@
 import type { ExportDiskRequest } from "@diskmesh/api/internal";
-import { devicesWithBytes, ExportKind, HostState, PublicationState } from "@diskmesh/api/registry";
+import { DiskIo, devicesWithBytes, ExportKind, HostState, PublicationState } from "@diskmesh/api/registry";
 import { InvalidArgumentError, InvalidStateError, MIB_BYTES, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
@@ -46,7 +46,7 @@ describe("changes of published disks", () => {
   it("a disk shows the I/O that its host reports, of that host alone", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
-    const io = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, errors: 3, uncounted: false };
+    const io = DiskIo.fromPartial({ reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, errors: 3 });
     const totals = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, uncountedDisks: 0 };
     const heartbeat = () => agent.heartbeat("h1", agent.bootId, { io: totals, disks: [{ diskId: "x", io }] });
     await heartbeat();
@@ -141,6 +141,70 @@ describe("changes of published disks", () => {
     const { events } = await operator.listFleetEvents({});
     const actions = events.map(({ action }) => action).filter((action) => action.startsWith("DiskU"));
     expect(actions).to.deep.equal(["DiskUsable", "DiskUnusable"]);
+  });
+
+  it("a disk with an old open request is in trouble, which says why, until the request is answered", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x", { limits: LIMITS });
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    agent.stopHeartbeats();
+    const io = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, uncountedDisks: 0 };
+    const open = (seconds: number, queue: Partial<DiskIo>) =>
+      agent.heartbeat("h1", agent.bootId, {
+        io,
+        disks: [
+          {
+            diskId: "x",
+            io: DiskIo.fromPartial({ openRequests: 3, oldestRequestAge: { seconds, nanos: 0 }, ...queue }),
+          },
+        ],
+      });
+    await open(4, { throttledRequests: 2 });
+    expect((await fleet.registry.disk("x")).trouble).to.equal(undefined);
+    await open(5, { throttledRequests: 2 });
+    const { trouble, io: shown } = await fleet.registry.disk("x");
+    expect(trouble?.code).to.equal("IO_STANDS");
+    expect(trouble?.sentence).to.equal(
+      "disk x is throttled on host h1 to 100 reads/s, 50 writes/s, 1.9 MiB/s written: 2 requests wait for the limits",
+    );
+    expect(Date.now() - (trouble?.startTime?.getTime() ?? 0)).to.be.within(5_000, 60_000);
+    expect(shown).to.include({ openRequests: 3, throttledRequests: 2 });
+    await open(6, { waitsForDeviceId: "d1" });
+    expect((await fleet.registry.disk("x")).trouble?.sentence).to.match(/3 requests .*: device d1 does not answer$/);
+    await open(0, {});
+    expect((await fleet.registry.disk("x")).trouble).to.equal(undefined);
+  });
+
+  it("a watcher of disks hears that the I/O of one stands, and that it goes on", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    agent.stopHeartbeats();
+    const io = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, uncountedDisks: 0 };
+    const open = (openRequests: number, seconds: number) =>
+      agent.heartbeat("h1", agent.bootId, {
+        io,
+        disks: [{ diskId: "x", io: DiskIo.fromPartial({ openRequests, oldestRequestAge: { seconds, nanos: 0 } }) }],
+      });
+    let resumeToken = "";
+    const codes = async () => {
+      const found = [];
+      for await (const answer of operator.watchDisks({ resumeToken, untilNow: true })) {
+        ({ resumeToken } = answer);
+        if (answer.update?.$case === "disk") found.push(answer.update.value.trouble?.code);
+      }
+      return found;
+    };
+    await open(0, 0);
+    expect(await codes()).to.deep.equal([undefined]);
+    await open(1, 30);
+    expect(await codes()).to.deep.equal(["IO_STANDS"]);
+    await open(1, 32);
+    expect(await codes()).to.deep.equal([]);
+    await open(0, 0);
+    expect(await codes()).to.deep.equal([undefined]);
   });
 
   it("a change continues after a kill of the registry", async () => {

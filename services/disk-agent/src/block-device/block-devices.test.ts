@@ -280,25 +280,24 @@ describe("a disk as a block device", () => {
     await eventually(() => expect(scene.exports.problems()).to.deep.equal([]));
   });
 
-  it("is told to be silent while its process does not answer", async () => {
+  it("holds up its requests while its process does not answer, and says so", async () => {
     const path = await scene.publish("disk-1", 1, ["a"]);
     const image = readFileSync(`/sys/block/${readlinkSync(path).slice("/dev/".length)}/loop/backing_file`, "utf8");
     const pid = Number(readFileSync(`${image.trim()}.pid`, "utf8"));
-    await scene.exports.lookAtSockets();
-    expect(scene.exports.problems()).to.deep.equal([]);
+    const queue = () => scene.exports.served()[0]?.queue;
+    expect(queue()?.openRequests ?? 0).to.equal(0);
     process.kill(pid, "SIGSTOP");
     const reading = run("dd", [`if=${path}`, "of=/dev/null", "bs=4096", "count=1", "iflag=direct"]);
     try {
       await eventually(async () => {
-        await scene.exports.lookAtSockets();
-        expect(scene.exports.problems()[0]?.message).to.include("does not answer 1 request");
+        expect(queue()).to.include({ openRequests: 1, waitsForBlockDevice: readlinkSync(path) });
+        expect(queue()?.oldestAgeMs).to.be.above(100);
       });
     } finally {
       process.kill(pid, "SIGCONT");
       await reading;
     }
-    await scene.exports.lookAtSockets();
-    expect(scene.exports.problems()).to.deep.equal([]);
+    expect(queue()?.openRequests ?? 0).to.equal(0);
   });
 
   it("leaves neither device nor mount at its end", async () => {

@@ -4,11 +4,12 @@ import { InvalidStateError, type Logger, messageOf, UnavailableError } from "@di
 import type { Clock } from "@diskmesh/service";
 import type { ServedDisk } from "../exports/engine.js";
 import { devicePathIn } from "../exports/export-path.js";
+import { type IoQueue, queueOfBlockDevice } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
 import type { IoCounters } from "../nbd/io-counters.js";
 import { removeFile } from "../remove-file.js";
 import { repeat } from "../workers/repeat.js";
-import { readDeviceIo, StalledRequests } from "./device-io.js";
+import { KernelRequests, readDeviceIo } from "./device-io.js";
 import { usersText } from "./device-users.js";
 import { attachLoop, detachLoops, detachStranded, endsWithLastUser, loopsOf, runProgram } from "./loop.js";
 import { noteLoop, strandedLoops } from "./loop-list.js";
@@ -55,7 +56,7 @@ export class DeviceDisk implements ServedDisk {
   /** Block devices of former mounts that users still have. */
   #stranded: readonly string[] = [];
   #usersProblem: string | undefined;
-  readonly #stalled = new StalledRequests();
+  readonly #requests = new KernelRequests();
 
   constructor(options: DeviceDiskOptions) {
     this.#options = options;
@@ -68,7 +69,14 @@ export class DeviceDisk implements ServedDisk {
   }
 
   get problem(): string | undefined {
-    return this.#fault ?? this.#usersProblem ?? this.#stalled.problem;
+    return this.#fault ?? this.#usersProblem;
+  }
+
+  queue(nowMs: number): IoQueue | undefined {
+    const below = this.#options.served.queue?.(nowMs);
+    const { device = "" } = this.#followed ?? {};
+    const kernel = this.#requests.look(device === "" ? undefined : device, nowMs);
+    return queueOfBlockDevice(device, kernel, below, nowMs);
   }
 
   async end(): Promise<void> {
@@ -95,8 +103,6 @@ export class DeviceDisk implements ServedDisk {
     const { folder, spec, served } = this.#options;
     await served.look?.();
     await emptyLog(folder, spec.sessionNumber).catch(() => undefined);
-    const [device] = await this.#liveDevices();
-    this.#stalled.look(device);
     await this.#lookAtUsers();
   }
 
@@ -217,9 +223,9 @@ export class DeviceDisk implements ServedDisk {
 
   #follow(device: string): void {
     const { io, spec } = this.#options;
-    if (io === undefined || this.#followed?.device === device) return;
+    if (this.#followed?.device === device) return;
     this.#unfollow();
-    this.#followed = { device, stop: io.follow(spec.diskId, () => readDeviceIo(device)) };
+    this.#followed = { device, stop: io?.follow(spec.diskId, () => readDeviceIo(device)) ?? (() => {}) };
   }
 
   #unfollow(): void {

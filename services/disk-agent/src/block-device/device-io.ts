@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
+import type { OpenSince } from "../model/io-queue.js";
 import type { DeviceIo } from "../nbd/io-counters.js";
 
 /** The kernel counts in sectors of this size, whatever the device's block size is. */
@@ -32,26 +33,29 @@ export function parseStat(text: string): DeviceIo {
   return { read: counted(0), write: counted(4), discard: counted(11), flush };
 }
 
-/** Finds block devices that do not answer: requests are in flight at two looks in a row, and none has ended between. */
-export class StalledRequests {
+/**
+ * Watches the requests that a block device has not answered. The kernel counts requests and tells no ages, so the oldest one
+ * counts from the first look since which some were in flight and none has ended.
+ */
+export class KernelRequests {
   #ended: number | undefined;
-  #problem: string | undefined;
+  #sinceMs = 0;
 
-  get problem(): string | undefined {
-    return this.#problem;
-  }
-
-  look(device: string | undefined): void {
+  look(device: string | undefined, nowMs: number): OpenSince {
     const { inFlight, ended } = (device === undefined ? undefined : readRequests(device)) ?? { inFlight: 0, ended: 0 };
-    const isStalled = inFlight > 0 && ended === this.#ended;
-    this.#problem = isStalled ? `its block device ${device} does not answer ${inFlight} requests` : undefined;
-    this.#ended = inFlight > 0 ? ended : undefined;
+    if (inFlight === 0) {
+      this.#ended = undefined;
+      return { count: 0, oldestSinceMs: undefined };
+    }
+    if (ended !== this.#ended) this.#sinceMs = nowMs;
+    this.#ended = ended;
+    return { count: inFlight, oldestSinceMs: this.#sinceMs };
   }
 }
 
 function readRequests(device: string): { readonly inFlight: number; readonly ended: number } | undefined {
-  const [text, io] = [readStat(device), readDeviceIo(device)];
-  if (text === undefined || io === undefined) return undefined;
-  const ended = Object.values(io).reduce((sum, { operations }) => sum + operations, 0);
+  const text = readStat(device);
+  if (text === undefined) return undefined;
+  const ended = Object.values(parseStat(text)).reduce((sum, { operations }) => sum + operations, 0);
   return { inFlight: Number(text.trim().split(/\s+/)[8] ?? 0), ended };
 }

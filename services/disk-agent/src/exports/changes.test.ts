@@ -1,6 +1,6 @@
 import { type DiskId, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { skipWithout } from "@diskmesh/testkit";
+import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { ExportSpec } from "../model/memory.js";
 import type { NbdRequestError } from "../nbd/client.js";
@@ -78,6 +78,30 @@ describe("changes of an export that is served", () => {
   afterEach(() => scene?.stop());
 
   const serve = async (spec: ExportSpec) => scene.connect(await scene.exports.serve(spec));
+
+  it("knows its open requests, and whether limits or a device hold up the oldest one", async () => {
+    const spec = specOf("disk-1", 1, ["a", "b"]);
+    await scene.open("disk-1", 1, ["a", "b"]);
+    const client = await serve({ ...spec, limits: { ...NONE, readIops: 1 } });
+    const queue = () => scene.exports.served()[0]?.queue;
+    expect(queue()).to.deep.equal({ openRequests: 0, oldestAgeMs: 0, throttledRequests: 0 });
+    const reads = Array.from({ length: 4 }, () => client.read(0, BLOCK_BYTES));
+    // The answer shows that the server has the reads.
+    await client.flush();
+    expect(queue()?.waitsForDeviceId).to.equal(undefined);
+    expect(queue()?.throttledRequests).to.equal(queue()?.openRequests).and.to.be.within(1, 3);
+    scene.fixture.files.writes.shut();
+    const write = client.write(DEVICE_BYTES, noise(BLOCK_BYTES));
+    await eventually(() => expect(scene.fixture.files.writes.arrivals).to.equal(1));
+    expect(queue()?.waitsForDeviceId).to.equal(undefined);
+    await scene.exports.serve({ ...spec, revision: 1 });
+    await Promise.all(reads);
+    await eventually(() => expect(queue()).to.include({ openRequests: 1, waitsForDeviceId: "b" }));
+    expect(Number.isInteger(queue()?.oldestAgeMs)).to.equal(true);
+    scene.fixture.files.writes.open();
+    await write;
+    expect(queue()).to.deep.equal({ openRequests: 0, oldestAgeMs: 0, throttledRequests: 0 });
+  });
 
   it("a late order of a lower revision changes nothing", async () => {
     const spec = specOf("disk-1", 1, ["a"]);

@@ -1,3 +1,4 @@
+import type { IoQueue } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
 import type { Mirrored, MirrorStatus } from "./mirror.js";
 
@@ -52,6 +53,8 @@ export interface ServedDisk {
   askMirror?(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined;
   /** Reason why users of this host cannot use the disk; undefined while they can. */
   readonly problem?: string | undefined;
+  /** Returns the requests of users that are not answered. Absent when nobody knows them. `nowMs` is of a monotonic clock. */
+  queue?(nowMs: number): IoQueue | undefined;
   /** Writes back what the host caches of the disk. Throws UnavailableError while that takes long. */
   writeBack?(): Promise<void>;
   /**

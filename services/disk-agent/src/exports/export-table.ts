@@ -4,6 +4,7 @@ import type { BlockDevices } from "../block-device/block-devices.js";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { decideExport, decideUnexport, isMoving } from "../model/exports.js";
+import type { IoQueue } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
 import { checkOrder, interruptedMirror } from "./check-order.js";
 import { type DiskProblem, DiskProblems } from "./disk-problems.js";
@@ -216,14 +217,19 @@ export class ExportTable {
     return this.#problems.list(exports, (diskId) => this.#running.get(diskId)?.served, this.#clock.monotonicMs());
   }
 
-  /** Returns the served disks, and whether somebody counts their I/O. */
-  served(): { readonly diskId: DiskId; readonly isCounted: boolean }[] {
-    return [...this.#running].map(([diskId, { served }]) => ({ diskId, isCounted: served.isCounted }));
+  /** Returns the served disks, whether somebody counts their I/O, and the requests that are not answered. */
+  served(): { readonly diskId: DiskId; readonly isCounted: boolean; readonly queue: IoQueue | undefined }[] {
+    const nowMs = this.#clock.monotonicMs();
+    return [...this.#running].map(([diskId, { served }]) => ({
+      diskId,
+      isCounted: served.isCounted,
+      queue: served.queue?.(nowMs),
+    }));
   }
 
   /** Number of served disks whose I/O nobody counts. */
   get uncountedDisks(): number {
-    return this.served().filter(({ isCounted }) => !isCounted).length;
+    return [...this.#running.values()].filter(({ served }) => !served.isCounted).length;
   }
 
   /** Returns whether appended devices need another export of the disk. */

@@ -1,26 +1,32 @@
 import type { ClearOptions } from "../devices/file-bytes.js";
 import { piecesFrom } from "../model/exports.js";
-import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import { type IoQueue, queueOfRequests } from "../model/io-queue.js";
+import type { ExportDevice, ExportExtent, ExportSpec } from "../model/memory.js";
 import type { NbdExport } from "../nbd/handshake.js";
 import type { DiskPart } from "./disk-part.js";
 import { IoLimiter } from "./io-limiter.js";
 import { LinearDisk } from "./linear-disk.js";
 import type { Mirrored, MirrorStatus } from "./mirror.js";
 import { MovablePart, type MovablePartOptions, type SizedPart } from "./movable-part.js";
+import { OpenRequests } from "./open-requests.js";
 import { SharedRuns } from "./shared-runs.js";
+import { WatchedPart } from "./watched-part.js";
 
 /** A disk as the NBD server reads and writes it: within its limits, both of which change while it is served. */
 export class ExportedDisk implements DiskPart {
   readonly #limiter: IoLimiter;
   readonly #options: Omit<MovablePartOptions, "diskId">;
+  readonly #requests: OpenRequests;
+  readonly #watched = new Set<WatchedPart>();
   #spec: ExportSpec;
   #parts: readonly SizedPart[];
   #disk: LinearDisk;
 
   constructor(spec: ExportSpec, options: Omit<MovablePartOptions, "diskId">) {
     this.#spec = spec;
-    const runs = new SharedRuns(options.open);
+    const runs = new SharedRuns((device) => this.#watch(device, options));
     this.#options = { ...options, open: (device) => runs.open({ sessionNumber: spec.sessionNumber, ...device }) };
+    this.#requests = new OpenRequests(options.clock);
     this.#limiter = new IoLimiter(options.clock, spec.limits);
     this.#parts = spec.extents.map((extent) => this.#open(extent));
     this.#disk = new LinearDisk(this.#parts);
@@ -68,27 +74,37 @@ export class ExportedDisk implements DiskPart {
     for (const { part } of this.#parts) part.release();
   }
 
-  async read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
-    await this.#limiter.admit("read", lengthBytes);
-    return this.#disk.read(offsetBytes, lengthBytes);
+  read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
+    const admitted = this.#limiter.admit("read", lengthBytes);
+    return this.#requests.during(admitted, () => this.#disk.read(offsetBytes, lengthBytes));
   }
 
-  async write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
-    await this.#limiter.admit("write", data.length);
-    await this.#disk.write(offsetBytes, data, fua);
+  write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
+    const admitted = this.#limiter.admit("write", data.length);
+    return this.#requests.during(admitted, () => this.#disk.write(offsetBytes, data, fua));
   }
 
-  async clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
-    await this.#limiter.admit("write", 0);
-    await this.#disk.clear(offsetBytes, lengthBytes, options);
+  clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
+    const admitted = this.#limiter.admit("write", 0);
+    return this.#requests.during(admitted, () => this.#disk.clear(offsetBytes, lengthBytes, options));
   }
 
   flush(): Promise<void> {
-    return this.#disk.flush();
+    return this.#requests.during(undefined, () => this.#disk.flush());
+  }
+
+  queue(nowMs: number): IoQueue {
+    return queueOfRequests({ ...this.#requests.now, throttledCount: this.#limiter.waiting }, this.#watched, nowMs);
   }
 
   close(): void {
     this.#disk.close();
+  }
+
+  #watch(device: ExportDevice, { open, clock }: Pick<MovablePartOptions, "open" | "clock">): DiskPart {
+    const part = new WatchedPart(device.deviceId, open(device), clock, () => this.#watched.delete(part));
+    this.#watched.add(part);
+    return part;
   }
 
   #open(extent: ExportExtent): SizedPart {

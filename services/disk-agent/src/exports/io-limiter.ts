@@ -41,6 +41,11 @@ export class IoLimiter {
     });
   }
 
+  /** Number of operations that wait. */
+  get waiting(): number {
+    return this.#queues.read.waiters.length + this.#queues.write.waiters.length;
+  }
+
   /** Replaces the limits. Waiting operations keep to the new limits. */
   set(limits: IoLimits | undefined): void {
     this.#budget = limited(this.#budget, limits, this.#clock.monotonicMs());

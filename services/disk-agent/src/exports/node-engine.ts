@@ -60,6 +60,7 @@ export class NodeEngine implements Engine {
         isFixedSize: false,
         isCounted: true,
         change: async (later) => disk.change(later),
+        queue: (nowMs) => disk.queue(nowMs),
         askMirror: (mirrored, bytesPerSecond) => disk.askMirror(mirrored, bytesPerSecond),
         end,
         leave: end,

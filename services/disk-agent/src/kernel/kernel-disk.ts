@@ -1,13 +1,14 @@
 import { readlink, symlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { InvalidStateError, type Logger, UnavailableError } from "@diskmesh/domain";
-import { readDeviceIo, StalledRequests } from "../block-device/device-io.js";
+import { type DeviceId, InvalidStateError, type Logger, UnavailableError } from "@diskmesh/domain";
+import { KernelRequests, readDeviceIo } from "../block-device/device-io.js";
 import { usersText } from "../block-device/device-users.js";
 import { runProgram } from "../block-device/loop.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { devicePathIn } from "../exports/export-path.js";
+import { type IoQueue, queueOnDevices } from "../model/io-queue.js";
 import {
   type DiskRole,
   linearTable,
@@ -36,6 +37,14 @@ export interface KernelPart {
   readonly sizeBytes: number;
 }
 
+/** Leg below a disk's device, whose requests are those of one device. */
+interface KernelLeg {
+  readonly deviceId: DeviceId;
+  /** Number of the leg. */
+  readonly on: string;
+  readonly requests: KernelRequests;
+}
+
 interface KernelDiskOptions {
   readonly folder: string;
   readonly mapper: DeviceMapper;
@@ -54,12 +63,14 @@ export class KernelDisk implements ServedDisk {
   readonly lost: Promise<string>;
   readonly #options: KernelDiskOptions;
   readonly #role: DiskRole;
-  readonly #stalled = new StalledRequests();
+  readonly #requests = new KernelRequests();
   readonly #left = new AbortController();
   #spec: ExportSpec;
   #noteLost: (reason: string) => void = () => {};
   /** Number of the device; undefined before it is made. */
   #number: string | undefined;
+  /** Legs below the device, by the order of the parts. */
+  #legs: readonly KernelLeg[] = [];
   #unfollow: () => void = () => {};
   /** True when the device ends with its last user. */
   #isDraining = false;
@@ -79,15 +90,25 @@ export class KernelDisk implements ServedDisk {
   }
 
   get problem(): string | undefined {
-    return this.#usersProblem ?? this.#stalled.problem;
+    return this.#usersProblem;
+  }
+
+  queue(nowMs: number): IoQueue | undefined {
+    const path = this.#number && pathOf(this.#number);
+    if (path === undefined) return undefined;
+    const kernel = this.#requests.look(path, nowMs);
+    const legs = this.#legs.map(({ deviceId, on, requests }) => ({ deviceId, ...requests.look(pathOf(on), nowMs) }));
+    return queueOnDevices(path, kernel, legs, nowMs);
   }
 
   /** Makes the device, or makes it longer, and leads the path to it. */
   async make(spec: ExportSpec): Promise<void> {
     const { mapper, partsOf } = this.#options;
+    const parts = partsOf(spec);
     const segments = [];
-    for (const part of partsOf(spec)) segments.push(await takeLeg(part));
+    for (const part of parts) segments.push(await takeLeg(part));
     const table = linearTable(segments);
+    this.#legs = legsOf(parts, segments);
     this.#note(spec, await mapper.ensure({ role: this.#role, table, isReadOnly: spec.readOnly ?? false }));
     await this.#link();
   }
@@ -102,8 +123,10 @@ export class KernelDisk implements ServedDisk {
     const had = { ...spec, extents };
     const parts = this.#options.partsOf(had);
     if (refusalOf(parts) !== undefined) return false;
-    const segments = await Promise.all(parts.map((part) => part.device.legs.find(part.sessionNumber, part)));
-    if (found.table !== linearTable(segments.filter((segment) => segment !== undefined))) return false;
+    const taken = await Promise.all(parts.map((part) => part.device.legs.find(part.sessionNumber, part)));
+    const segments = taken.filter((segment) => segment !== undefined);
+    if (found.table !== linearTable(segments)) return false;
+    this.#legs = legsOf(parts, segments);
     for (const part of parts) part.device.legs.noteTaken(part.sessionNumber, part.offsetBytes);
     this.#note(had, found.number);
     await this.#link();
@@ -136,7 +159,6 @@ export class KernelDisk implements ServedDisk {
 
   async look(): Promise<void> {
     const number = await this.#present();
-    this.#stalled.look(number && pathOf(number));
     if (this.#isDraining && number !== undefined)
       this.#usersProblem = `its block device ${pathOf(number)} was to be detached and is ${await usersText(pathOf(number))}: unmount and close it there`;
     else this.#usersProblem = undefined;
@@ -252,6 +274,11 @@ export class KernelDisk implements ServedDisk {
       await watch.changed(signal).catch(() => undefined);
     }
   }
+}
+
+function legsOf(parts: readonly KernelPart[], segments: readonly Segment[]): readonly KernelLeg[] {
+  const legs = new Map(segments.map(({ on }, at) => [on, parts[at]?.device.id]));
+  return [...legs].flatMap(([on, deviceId]) => (deviceId ? [{ deviceId, on, requests: new KernelRequests() }] : []));
 }
 
 /** Gives the session's leg to a disk's device, and returns the part of the leg. Throws as `checkAccess` does. */

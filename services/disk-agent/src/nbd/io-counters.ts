@@ -93,7 +93,10 @@ const LATENCY_LABELS = Object.fromEntries(OPERATIONS.map((operation) => [operati
   Record<IoOperation, { readonly operation: IoOperation }>
 >;
 
-export const UNCOUNTED: DiskIo = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, errors: 0, uncounted: true };
+/** The counters of a disk, without its queue. */
+export type DiskCounts = Pick<DiskIo, "reads" | "readBytes" | "writes" | "writtenBytes" | "errors" | "uncounted">;
+
+export const UNCOUNTED: DiskCounts = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, errors: 0, uncounted: true };
 
 /** Counts the I/O of an agent's exports, by disk. */
 export class IoCounters {
@@ -140,7 +143,7 @@ export class IoCounters {
   }
 
   /** Returns the I/O of a disk since the agent's start; as not counted when the disk has no counters of its own. */
-  diskIo(diskId: string): DiskIo {
+  diskIo(diskId: string): DiskCounts {
     for (const followed of this.#followed) addGrowth(followed);
     const sums = this.#disks.get(diskId);
     if (sums === undefined) return UNCOUNTED;

@@ -16,6 +16,7 @@ import type { Readiness, ReadinessReport } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../context.js";
 import type { UnreportedError } from "../devices/hardware-errors.js";
+import { encodeQueue } from "../exports/queue-wire.js";
 import { agentMetrics } from "../metrics.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import { type IoCounters, UNCOUNTED } from "../nbd/io-counters.js";
@@ -206,9 +207,10 @@ export class Heartbeats {
       ...highestNumbers(ledger.memory),
       warning: warningOf(ledger),
       io: { ...io.totals(), uncountedDisks: context.exports.uncountedDisks },
-      disks: context.exports
-        .served()
-        .map(({ diskId, isCounted }) => ({ diskId, io: isCounted ? io.diskIo(diskId) : UNCOUNTED })),
+      disks: context.exports.served().map(({ diskId, isCounted, queue }) => ({
+        diskId,
+        io: { ...(isCounted ? io.diskIo(diskId) : UNCOUNTED), ...encodeQueue(queue) },
+      })),
       diskProblems: [...context.exports.problems()],
       missingNeeds: missingNeedsOf(readiness.report(), context),
       sentAt: new Date(clock.nowMs()),

@@ -1,4 +1,5 @@
-import type { HostId } from "@diskmesh/domain";
+import { DiskIo } from "@diskmesh/api/registry";
+import type { DiskId, HostId } from "@diskmesh/domain";
 import { expect } from "chai";
 import { IoMeter } from "./io-meter.js";
 
@@ -17,6 +18,19 @@ describe("the sum of the agents' I/O", () => {
     meter.hear("h2" as HostId, "boot-1", io(7));
     meter.hear("h2" as HostId, "boot-1", io(9));
     expect(meter.totals).to.deep.equal(io(5));
+  });
+
+  it("names the disks whose I/O begins to stand, or goes on", () => {
+    const meter = new IoMeter(() => 0);
+    const hear = (ageMs: number | undefined) => {
+      const open = { requests: 1, oldestAtMs: 0, heardAtMs: ageMs ?? 0, throttled: 0 };
+      const none = { waitsForDevice: undefined, waitsForBlockDevice: "" };
+      const disk = { io: DiskIo.fromPartial({}), ...(ageMs !== undefined && { open: { ...open, ...none } }) };
+      return meter.hear(HOST, "boot-1", io(0), new Map([["x" as DiskId, disk]]));
+    };
+    expect([undefined, 4_999, 5_000, 7_000, undefined].map(hear)).to.deep.equal([[], [], ["x"], [], ["x"]]);
+    hear(9_000);
+    expect(meter.hear(HOST, "boot-1", io(0))).to.deep.equal(["x"]);
   });
 
   it("sums the disks that are not counted now, and drops those of a host that is gone", () => {

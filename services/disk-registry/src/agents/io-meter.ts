@@ -1,10 +1,18 @@
 import type { DiskIo, IoTotals } from "@diskmesh/api/registry";
 import type { DiskId, HostId } from "@diskmesh/domain";
+import { ioStands, type OpenIo } from "../model/disks/open-io.js";
+
+/** A disk's I/O as its host reported it last. */
+export interface ReportedIo {
+  readonly io: DiskIo;
+  /** Absent when no request was open. */
+  readonly open?: OpenIo | undefined;
+}
 
 interface Reported {
   readonly bootId: string;
   readonly totals: IoTotals;
-  readonly disks: ReadonlyMap<DiskId, DiskIo>;
+  readonly disks: ReadonlyMap<DiskId, ReportedIo>;
 }
 
 type Sums = Omit<IoTotals, "uncountedDisks">;
@@ -34,11 +42,24 @@ export class IoMeter {
 
   /**
    * Adds a host's I/O since its last report. The first report of a host adds nothing, because an unknown part of its
-   * I/O was before `sinceMs`.
+   * I/O was before `sinceMs`. Returns the disks whose I/O stands now and did not before, or the other way around.
    */
-  hear(hostId: HostId, bootId: string, totals: IoTotals, disks: ReadonlyMap<DiskId, DiskIo> = new Map()): void {
+  hear(
+    hostId: HostId,
+    bootId: string,
+    totals: IoTotals,
+    disks: ReadonlyMap<DiskId, ReportedIo> = new Map(),
+  ): readonly DiskId[] {
     const last = this.#reported.get(hostId);
     this.#reported.set(hostId, { bootId, totals, disks });
+    this.#add(bootId, totals, last);
+    const before = last?.disks ?? new Map<DiskId, ReportedIo>();
+    return [...new Set([...before.keys(), ...disks.keys()])].filter(
+      (diskId) => ioStands(before.get(diskId)?.open) !== ioStands(disks.get(diskId)?.open),
+    );
+  }
+
+  #add(bootId: string, totals: IoTotals, last: Reported | undefined): void {
     if (last === undefined) return;
     const before: Sums = last.bootId === bootId ? last.totals : NONE;
     const sum = this.#sums;
@@ -57,7 +78,11 @@ export class IoMeter {
 
   /** Returns a disk's I/O on a host, as the host reported it last. */
   diskIo(diskId: DiskId, hostId: HostId): DiskIo | undefined {
-    return this.#reported.get(hostId)?.disks.get(diskId);
+    return this.#reported.get(hostId)?.disks.get(diskId)?.io;
+  }
+
+  openIo(diskId: DiskId, hostId: HostId): OpenIo | undefined {
+    return this.#reported.get(hostId)?.disks.get(diskId)?.open;
   }
 
   forget(hostId: HostId): void {

@@ -5,7 +5,9 @@ import {
   type Subject as SubjectMessage,
 } from "@diskmesh/api/common";
 import {
+  countText,
   type HostId,
+  ioLimitsText,
   NotFoundError,
   NotImplementedError,
   otherNames,
@@ -22,7 +24,7 @@ import type { Known, Subject } from "../model/explain/cause.js";
 import { causesOf, troubleOf } from "../model/explain/explain.js";
 import { disksServedBy } from "../model/hosts/removal-step.js";
 import { disksOn, holdsAnyDisk } from "../model/store/runs.js";
-import type { Host, RegistryTables } from "../model/store/schema.js";
+import type { Disk, Host, RegistryTables } from "../model/store/schema.js";
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
   const subject = parseSubject(request.subject);
@@ -77,6 +79,16 @@ function removalText(tables: RegistryTables, { hostId, removalRequested }: Host,
   return causes.some(({ reason }) => reason === "REMOVAL_WAITS") ? ", to be removed" : ", out of operation";
 }
 
+/** Describes where the disk is published, the limits in force there, and what waits for them. */
+function useOfDisk({ diskId, publication, limits }: Disk, known: Known): string {
+  const limited = limits === undefined ? "" : `, limited to ${ioLimitsText(limits)}`;
+  if (publication === undefined) return `not published${limited}`;
+  const { state, hostId } = publication;
+  const { throttled = 0 } = known.openIoOf(diskId, hostId) ?? {};
+  const waits = throttled === 0 ? "" : `, for which ${countText(throttled, "request waits", "requests wait")}`;
+  return `${state} to host ${hostId}${limited}${waits}`;
+}
+
 function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known): string {
   if (kind === "HOST") {
     const host = tables.hosts.get(name);
@@ -94,10 +106,8 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known
   } else if (kind === "DISK") {
     const disk = tables.disks.get(name);
     if (disk !== undefined) {
-      const { publication } = disk;
       if (disk.deleted !== undefined) return `disk ${name} is deleted`;
-      const use = publication === undefined ? "not published" : `${publication.state} to host ${publication.hostId}`;
-      return `disk ${name} is ${use}`;
+      return `disk ${name} is ${useOfDisk(disk, known)}`;
     }
   }
   if (kind === "HOST") throw noHost(tables, name);

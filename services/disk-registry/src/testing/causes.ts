@@ -21,6 +21,7 @@ export const known = (fields: Partial<Known> = {}): Known => ({
   refusedRegistrationOf: () => undefined,
   progressOf: () => ({ nextAttemptAtMs: 900, erasedBytes: 16 * 2 ** 20, pending: undefined }),
   moveProgressOf: () => undefined,
+  openIoOf: () => undefined,
   standsStill: () => undefined,
   serialNumbersOfMany: new Set(),
   ...fields,

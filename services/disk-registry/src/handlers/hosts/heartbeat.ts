@@ -1,6 +1,8 @@
 import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/internal";
+import type { DiskIo } from "@diskmesh/api/registry";
 import { parseDeviceId, parseDiskId, parseHostId, parseId } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { type CallContext, msOfDuration } from "@diskmesh/rpc";
+import type { ReportedIo } from "../../agents/io-meter.js";
 import { requireOwnHost } from "../../calls/agent-identity.js";
 import type { Context } from "../../calls/context.js";
 import { metAtMs } from "../../model/devices/device-health.js";
@@ -47,7 +49,11 @@ export async function heartbeat(
     }),
   );
   requireAtMost("disks", request.disks, limits.maxExportsPerHost);
-  const disks = new Map(request.disks.flatMap(({ diskId, io }) => (io ? [[parseDiskId(diskId), io] as const] : [])));
+  const disks = new Map(
+    request.disks.flatMap(({ diskId, io }) =>
+      io ? [[parseDiskId(diskId), reportedIo(io, heardAtMs, limits)] as const] : [],
+    ),
+  );
   const remembered = rememberedOf(request);
   await fleet.hear(hostId, bootId, remembered);
   requireObeyed(fleet.leader(), hostId, remembered);
@@ -57,7 +63,10 @@ export async function heartbeat(
     hasOtherProblems: areOtherProblems(tables, hostId, problems),
   }));
   if (liveness.hear(hostId, missingNeedsOf(request, heardAtMs, limits))) context.tableChanges.hosts.touch([hostId]);
-  if (request.io !== undefined) ioMeter.hear(hostId, bootId, request.io, disks);
+  if (request.io !== undefined) {
+    const seenOtherwise = ioMeter.hear(hostId, bootId, request.io, disks);
+    if (seenOtherwise.length > 0) context.tableChanges.disks.touch(seenOtherwise);
+  }
   // Fast path: most heartbeats change nothing and cause no transaction.
   const warning = plainText(request.warning, limits.maxTextLength);
   const isWarned = (host.agentWarning ?? "") !== warning;
@@ -72,6 +81,16 @@ export async function heartbeat(
   }
   const { tabletGeneration, incarnation } = fleet.leader();
   return { tabletGeneration, incarnation };
+}
+
+function reportedIo(io: DiskIo, heardAtMs: number, { maxTextLength }: Context["limits"]): ReportedIo {
+  const { openRequests: requests, oldestRequestAge, throttledRequests: throttled, waitsForDeviceId } = io;
+  const waitsForDevice = waitsForDeviceId === "" ? undefined : parseDeviceId(waitsForDeviceId);
+  const waitsForBlockDevice = plainText(io.waitsForBlockDevice, maxTextLength);
+  const parsed = { ...io, waitsForBlockDevice };
+  if (requests <= 0) return { io: parsed };
+  const oldestAtMs = metAtMs(msOfDuration(oldestRequestAge), heardAtMs);
+  return { io: parsed, open: { requests, oldestAtMs, heardAtMs, throttled, waitsForDevice, waitsForBlockDevice } };
 }
 
 function diskProblemsOf(

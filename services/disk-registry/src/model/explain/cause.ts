@@ -1,6 +1,7 @@
 import type { Cause as CauseOf, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { FindSharers, SharedSerialNumbers } from "../devices/same-bytes.js";
 import type { MoveProgress } from "../disks/move-progress.js";
+import type { OpenIo } from "../disks/open-io.js";
 import type { WhySuspected } from "../disks/placement.js";
 import type { MissingNeed } from "../hosts/agent-needs.js";
 import type { Device, Pending } from "../store/schema.js";
@@ -53,6 +54,7 @@ export const REASONS = {
     "FENCED",
     "HOST_IN_TROUBLE",
     "UNUSABLE_ON_HOST",
+    "IO_STANDS",
     "DEVICE_IN_TROUBLE",
     "MOVING",
     "DELETED",
@@ -96,6 +98,8 @@ export interface Known {
     readonly pending: Pending | undefined;
   };
   readonly moveProgressOf: (diskId: DiskId) => MoveProgress | undefined;
+  /** Returns the open requests of a disk on a host; undefined when the host reported none to this leader. */
+  readonly openIoOf: (diskId: DiskId, hostId: HostId) => OpenIo | undefined;
   /** Returns why this registry gives no orders; undefined when it leads its fleet. */
   readonly standsStill: () => string | undefined;
   readonly serialNumbersOfMany: SharedSerialNumbers;

@@ -9,7 +9,17 @@ import {
   testCauses,
   word,
 } from "../../testing/causes.js";
-import { diskId } from "../../testing/fleet-fixture.js";
+import { deviceId, diskId } from "../../testing/fleet-fixture.js";
+
+const OPEN = {
+  requests: 3,
+  oldestAtMs: 200,
+  heardAtMs: 5_200,
+  throttled: 0,
+  waitsForDevice: undefined,
+  waitsForBlockDevice: "",
+};
+const FEW_READS = { readIops: 5, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
 
 const rows: readonly ExplainRow[] = [
   ["all is well", DISK, { disk: { publication: published("PUBLISHED") } }, []],
@@ -129,6 +139,55 @@ const rows: readonly ExplainRow[] = [
         becauseOf: [DEVICE],
       },
     ],
+  ],
+  ...(
+    [
+      ["limits delay requests", { throttled: 2 }, /^disk x is throttled on host h2 to 5 reads\/s: 2 requests wait/, []],
+      [
+        "its device does not answer",
+        { waitsForDevice: deviceId("d1") },
+        /^3 requests .* h2 are not .*: device d1/,
+        [DEVICE],
+      ],
+      [
+        "its block device does not answer",
+        { waitsForBlockDevice: "/dev/loop3" },
+        /block device \/dev\/loop3/,
+        [OTHER_HOST],
+      ],
+      ["nobody knows why requests wait", {}, /^3 requests of disk x on host h2 are not answered$/, [OTHER_HOST]],
+    ] as const
+  ).map(([title, fields, says, becauseOf]): ExplainRow => {
+    const openIoOf = () => ({ ...OPEN, ...fields });
+    const throttled = becauseOf.length === 0;
+    return [
+      title,
+      DISK,
+      { disk: { publication: published("PUBLISHED"), limits: FEW_READS }, known: { openIoOf } },
+      [
+        {
+          reason: "IO_STANDS",
+          says,
+          sinceMs: 200,
+          ...(throttled ? { commands: ["diskmesh limits x --none"] } : { becauseOf }),
+        },
+      ],
+    ];
+  }),
+  [
+    "a request is open for a moment only",
+    DISK,
+    { disk: { publication: published("PUBLISHED") }, known: { openIoOf: () => ({ ...OPEN, heardAtMs: 5_199 }) } },
+    [],
+  ],
+  [
+    "requests wait because the host cannot use the disk",
+    DISK,
+    {
+      disk: { publication: published("PUBLISHED", { problem: { message: "the process has ended", sinceMs: 100 } }) },
+      known: { openIoOf: () => OPEN },
+    },
+    [{ reason: "UNUSABLE_ON_HOST", says: /the process has ended/, sinceMs: 100, becauseOf: [OTHER_HOST] }],
   ],
   [
     "its device was taken out of operation",

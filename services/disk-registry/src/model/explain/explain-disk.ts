@@ -1,9 +1,10 @@
-import { type DiskId, type HostId, timeText } from "@diskmesh/domain";
+import { countText, type DiskId, type HostId, ioLimitsText, timeText } from "@diskmesh/domain";
 import { whyElsewhere } from "../devices/unknown-disks.js";
 import { type DeletedDisk, isDeleted } from "../disks/deleted-disks.js";
 import { deleteNow } from "../disks/deletion-text.js";
 import { deviceHealth } from "../disks/disks.js";
 import { moveText } from "../disks/move-text.js";
+import { ioStands, type OpenIo } from "../disks/open-io.js";
 import { type WhySuspected, whyNotAsked } from "../disks/placement.js";
 import { isFence } from "../disks/publications.js";
 import { countingDevices } from "../store/layout.js";
@@ -128,11 +129,16 @@ function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
 }
 
 /** Explains faults of the host that serves the disk. */
-function server(tables: RegistryTables, { diskId, publication: current }: Disk, known: Known): Found[] {
+function server(tables: RegistryTables, disk: Disk, known: Known): Found[] {
+  const { diskId, publication: current } = disk;
   if (current?.state !== "PUBLISHED") return [];
   const { hostId, problem } = current;
   const away = whyAway(tables, hostId, known.whySuspected);
-  if (away === undefined) return problem === undefined ? [] : [unusable(diskId, hostId, problem)];
+  if (away === undefined) {
+    // A problem explains why I/O stands.
+    if (problem !== undefined) return [unusable(diskId, hostId, problem)];
+    return standing(disk, hostId, known.openIoOf(diskId, hostId));
+  }
   const message = `disk ${diskId} is published to host ${hostId}, but it is not known whether the host serves it: ${away}`;
   const sinceMs = silentSinceMs(tables, hostId, known);
   return [{ reason: "HOST_IN_TROUBLE", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] }];
@@ -141,6 +147,46 @@ function server(tables: RegistryTables, { diskId, publication: current }: Disk, 
 function unusable(diskId: DiskId, hostId: HostId, { message: why, sinceMs }: PublicationProblem): Found {
   const message = `disk ${diskId} cannot be used on host ${hostId}: ${why}`;
   return { reason: "UNUSABLE_ON_HOST", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] };
+}
+
+/** Explains requests that the host has not answered for long, as far as it knows what holds them up. */
+function standing({ diskId, limits }: Disk, hostId: HostId, io: OpenIo | undefined): Found[] {
+  if (!ioStands(io)) return [];
+  const { requests, throttled, waitsForDevice, waitsForBlockDevice, oldestAtMs: sinceMs } = io;
+  const what = `${countText(requests, "request")} of disk ${diskId} on host ${hostId} ${requests === 1 ? "is" : "are"} not answered`;
+  const found = { reason: "IO_STANDS", sinceMs } as const;
+  if (waitsForDevice !== undefined)
+    return [
+      {
+        ...found,
+        message: `${what}: device ${waitsForDevice} does not answer`,
+        cures: [[`repair the drive of device ${waitsForDevice}, its host, or the network to that host`, ""]],
+        becauseOf: [{ kind: "DEVICE", name: waitsForDevice }],
+      },
+    ];
+  if (waitsForBlockDevice !== "")
+    return [
+      {
+        ...found,
+        message: `${what}: block device ${waitsForBlockDevice} of the host does not answer`,
+        cures: [
+          [
+            `continue the process that serves ${waitsForBlockDevice} if it is stopped, or end it: it is started again`,
+            "",
+          ],
+        ],
+        becauseOf: [{ kind: "HOST", name: hostId }],
+      },
+    ];
+  if (throttled === 0) return [{ ...found, message: what, becauseOf: [{ kind: "HOST", name: hostId }] }];
+  const wait = `${countText(throttled, "request waits", "requests wait")} for the limits`;
+  return [
+    {
+      ...found,
+      message: `disk ${diskId} is throttled on host ${hostId} to ${ioLimitsText(limits)}: ${wait}`,
+      cures: [["raise the limits, or lift them", `diskmesh limits ${diskId} --none`]],
+    },
+  ];
 }
 
 /** Explains devices that are unusable now, or will be at the next publication. */

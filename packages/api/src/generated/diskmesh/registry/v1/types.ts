@@ -1320,6 +1320,27 @@ export interface DiskIo {
   errors: number;
   /** True: nobody counts the disk's I/O, because a storage daemon serves it on an NBD socket. The counters are 0. */
   uncounted: boolean;
+  /** Number of requests of the disk's users that are not answered. */
+  openRequests: number;
+  /**
+   * Age of the oldest open request. Of a block device whose requests only the kernel knows: the time for which requests are
+   * open and none was answered.
+   */
+  oldestRequestAge:
+    | Duration
+    | undefined;
+  /** Number of open requests that the disk's limits delay. */
+  throttledRequests: number;
+  /**
+   * ID of the device that has not answered the oldest request. Empty: limits delay it, or waits_for_block_device is set, or
+   * nothing is open.
+   */
+  waitsForDeviceId: string;
+  /**
+   * Path of the block device on the host that has not passed the oldest request on, such as "/dev/loop3". Empty: see
+   * waits_for_device_id.
+   */
+  waitsForBlockDevice: string;
 }
 
 /** Counters of the I/O on published disks. */
@@ -4368,7 +4389,19 @@ export const EraseProgress: MessageFns<EraseProgress> = {
 };
 
 function createBaseDiskIo(): DiskIo {
-  return { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, errors: 0, uncounted: false };
+  return {
+    reads: 0,
+    readBytes: 0,
+    writes: 0,
+    writtenBytes: 0,
+    errors: 0,
+    uncounted: false,
+    openRequests: 0,
+    oldestRequestAge: undefined,
+    throttledRequests: 0,
+    waitsForDeviceId: "",
+    waitsForBlockDevice: "",
+  };
 }
 
 export const DiskIo: MessageFns<DiskIo> = {
@@ -4390,6 +4423,21 @@ export const DiskIo: MessageFns<DiskIo> = {
     }
     if (message.uncounted !== false) {
       writer.uint32(48).bool(message.uncounted);
+    }
+    if (message.openRequests !== 0) {
+      writer.uint32(56).int32(message.openRequests);
+    }
+    if (message.oldestRequestAge !== undefined) {
+      Duration.encode(message.oldestRequestAge, writer.uint32(66).fork()).join();
+    }
+    if (message.throttledRequests !== 0) {
+      writer.uint32(72).int32(message.throttledRequests);
+    }
+    if (message.waitsForDeviceId !== "") {
+      writer.uint32(82).string(message.waitsForDeviceId);
+    }
+    if (message.waitsForBlockDevice !== "") {
+      writer.uint32(90).string(message.waitsForBlockDevice);
     }
     return writer;
   },
@@ -4455,6 +4503,46 @@ export const DiskIo: MessageFns<DiskIo> = {
             message.uncounted = reader.bool();
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.openRequests = reader.int32();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.oldestRequestAge = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.throttledRequests = reader.int32();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.waitsForDeviceId = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.waitsForBlockDevice = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4478,6 +4566,13 @@ export const DiskIo: MessageFns<DiskIo> = {
     message.writtenBytes = object.writtenBytes ?? 0;
     message.errors = object.errors ?? 0;
     message.uncounted = object.uncounted ?? false;
+    message.openRequests = object.openRequests ?? 0;
+    message.oldestRequestAge = (object.oldestRequestAge !== undefined && object.oldestRequestAge !== null)
+      ? Duration.fromPartial(object.oldestRequestAge)
+      : undefined;
+    message.throttledRequests = object.throttledRequests ?? 0;
+    message.waitsForDeviceId = object.waitsForDeviceId ?? "";
+    message.waitsForBlockDevice = object.waitsForBlockDevice ?? "";
     return message;
   },
 };
