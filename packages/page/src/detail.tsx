@@ -97,6 +97,7 @@ function Facts({ kind, name, row, store }: FactsProps) {
     add(kind === "disk" ? "published to" : "host", <Thing kind="host" name={row.host} />);
   if ("pool" in row) add("pool", row.pool);
   if ("sizeBytes" in row) add("size", sizeText(row.sizeBytes));
+  if ("limits" in row) add("limits", row.limits || "none");
   if ("progress" in row) add("progress", row.progress);
   if ("user" in row) add("asked for by", row.user);
   if ("deployment" in row) add("deployment", row.deployment);

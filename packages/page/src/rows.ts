@@ -51,6 +51,8 @@ export interface DiskRow extends Shown {
   readonly health: string;
   /** True: a part of the disk is to move to another device. */
   readonly isMoving: boolean;
+  /** Limits of its I/O, for people; empty for none. */
+  readonly limits: string;
 }
 
 /** User's name of a disk, keyed by the disk's CID. */

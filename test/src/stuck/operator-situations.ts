@@ -3,6 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { cpSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, freePort, onExit, ServiceProcess, SmallDisk, temporaryFolder } from "@diskmesh/testkit";
@@ -281,6 +282,31 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
         row: ["host host-3", /host-3/],
         cure: /^start its agent, or repair the network to it if it runs/,
         follow: async () => agent.signal("SIGCONT"),
+      };
+    },
+  },
+  {
+    title: "disk whose user exceeds its limits",
+    async make(stuck) {
+      const { clients } = stuck.mesh;
+      await stuck.done(`provide slow ${stuck.instanceIds[1]} --size 1MiB`);
+      await stuck.done("limits slow --read-iops 1");
+      const { diskCid } = (await clients.disks.getDynamicDisk({ diskName: "slow" })).disk ?? {};
+      const { disk } = await clients.registry.getDisk({ diskId: diskCid ?? "" });
+      const user = await NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
+      const reads = Promise.all(Array.from({ length: 60 }, () => user.read(0, 4_096)));
+      return {
+        asked: ["disk", "slow"],
+        root: /^disk slow .*limited to 1 reads\/s, for which \d+ requests wait: .* is throttled on host host-\d to 1 reads\/s: \d+ requests wait/,
+        reasons: ["IO_STANDS"],
+        row: [`disk ${diskCid}`, /is throttled/],
+        cure: /^raise the limits, or lift them: diskmesh limits \S+ --none$/,
+        follow: () => reads,
+        after: async () => {
+          await user.disconnect();
+          await detachDisk(stuck.mesh, "slow");
+          await deleteDisk(stuck.mesh, "slow");
+        },
       };
     },
   },

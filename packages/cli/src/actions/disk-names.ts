@@ -13,6 +13,12 @@ export async function cidOfDisk(mesh: Mesh, nameOrCid: string): Promise<string> 
   }
 }
 
+/** Returns the name of the dynamic disk with that name or CID; the text itself for any other. */
+export async function nameOfDisk(mesh: Mesh, nameOrCid: string): Promise<string> {
+  const disks = await dynamicDisks(mesh);
+  return disks.find(({ diskCid, diskName }) => [diskName, diskCid].includes(nameOrCid))?.diskName ?? nameOrCid;
+}
+
 /** Returns the names of dynamic disks by CID; empty while no director answers. */
 export async function namesOfDisks(mesh: Mesh): Promise<ReadonlyMap<string, string>> {
   const found = await dynamicDisks(mesh).catch(() => []);

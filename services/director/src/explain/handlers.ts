@@ -35,8 +35,11 @@ export async function explain(context: ExplainContext, request: ExplainRequest, 
   const own = await ownAnswer(context, subject, call);
   if (own === undefined) return withUses(context, await ofRegistries(context, subject, call));
   const { answer, elsewhere, silent } = own;
-  const joined = await Promise.all(elsewhere.slice(0, MAX_JOINED).map((each) => causesElsewhere(context, each, call)));
-  return { summary: answer.summary, causes: eachOnce([...answer.causes, ...silent, ...joined.flat()]) };
+  const asked = elsewhere.slice(0, MAX_JOINED);
+  const joined = await Promise.all(asked.map((each) => answerElsewhere(context, each, call)));
+  const told = subject.kind === "DISK" ? joined[asked.findIndex(({ kind }) => kind === "DISK")]?.summary : undefined;
+  const summary = told ? `${answer.summary}; its disk-registry: ${told}` : answer.summary;
+  return { summary, causes: eachOnce([...answer.causes, ...silent, ...joined.flatMap(({ causes }) => causes)]) };
 }
 
 /** Drops repeated causes: a disk may be explained with its host and by itself. */
@@ -267,18 +270,19 @@ async function ofRegistries(
   });
 }
 
-async function causesElsewhere(
+/** Returns an empty answer about a subject that no registry has. */
+async function answerElsewhere(
   { registries }: ExplainContext,
   { kind, name }: Subject,
   call: Asked,
-): Promise<readonly Cause[]> {
+): Promise<ExplainResponse> {
   const subject = { kind: SubjectKind[kind], name };
   try {
-    const causes = (await registries.explain(subject, call))?.causes ?? [];
-    return kind === "HOST" ? causes.filter((cause) => isOfHost(cause, causes)) : causes;
+    const { summary = "", causes = [] } = (await registries.explain(subject, call)) ?? {};
+    return { summary, causes: kind === "HOST" ? causes.filter((cause) => isOfHost(cause, causes)) : causes };
   } catch (error) {
     call.signal.throwIfAborted();
-    return [registrySilent(subject, messageOf(error))];
+    return { summary: "", causes: [registrySilent(subject, messageOf(error))] };
   }
 }
 

@@ -7,6 +7,7 @@ import {
   PublicationState,
   type Trouble,
 } from "@diskmesh/api/registry";
+import { ioLimitsText } from "@diskmesh/domain";
 import type { DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
 
 export function hostRow(host: Host, devices: string): HostRow {
@@ -58,7 +59,7 @@ const PUBLICATIONS: Readonly<Record<string, DiskRow["state"]>> = {
 };
 
 export function diskRow(disk: Disk): DiskRow {
-  const { publication, az, pool, sizeBytes, health, parts, createTime, trouble } = disk;
+  const { publication, az, pool, sizeBytes, health, parts, createTime, trouble, limits } = disk;
   return {
     state: PUBLICATIONS[publication?.state ?? ""] ?? "free",
     host: publication?.hostId ?? "",
@@ -67,6 +68,7 @@ export function diskRow(disk: Disk): DiskRow {
     sizeBytes,
     health: lower("HEALTH_", health),
     isMoving: parts.some(({ move }) => move !== undefined),
+    limits: ioLimitsText(limits),
     ...shown(trouble, createTime),
   };
 }

@@ -1,5 +1,7 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
-import { type Disk, type DiskLimits, devicesWithBytes } from "@diskmesh/api/registry";
+import { type Disk, devicesWithBytes } from "@diskmesh/api/registry";
+import { countText, ioLimitsText } from "@diskmesh/domain";
+import { msOfDuration } from "@diskmesh/rpc";
 import { UsageError } from "../../output/exit-codes.js";
 import { moveProgress } from "../../output/move-output.js";
 import { type Columns, short, sizeText, timeText, troubleText } from "../../output/output.js";
@@ -18,7 +20,7 @@ const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({
   published: ({ publication }) => (publication === undefined ? "" : short(publication.state)),
   to: ({ publication }) => publication?.hostId ?? "",
   path: ({ publication }) => publication?.exportPath ?? "",
-  limits: ({ limits }) => limitsText(limits),
+  limits: limitsOfDisk,
   trouble: ({ trouble }) => troubleText(trouble),
 });
 
@@ -42,23 +44,29 @@ const WIDE: Columns<Disk> = {
   "i/o": ioText,
 };
 
-function limitsText(limits: DiskLimits | undefined): string {
-  if (limits === undefined) return "";
-  const { readIops, writeIops, readBytesPerSecond, writeBytesPerSecond } = limits;
-  const each: readonly [string, number, string][] = [
-    ["reads", readIops, `${readIops}/s`],
-    ["writes", writeIops, `${writeIops}/s`],
-    ["read", readBytesPerSecond, `${sizeText(readBytesPerSecond)}/s`],
-    ["written", writeBytesPerSecond, `${sizeText(writeBytesPerSecond)}/s`],
-  ];
-  return each.flatMap(([what, value, text]) => (value === 0 ? [] : [`${what} ${text}`])).join(", ");
+function limitsOfDisk({ limits, publication, io }: Disk): string {
+  const throttled = io?.throttledRequests ?? 0;
+  return [
+    ioLimitsText(limits),
+    publication?.changePending && limits !== undefined ? "not in force yet" : "",
+    throttled === 0 ? "" : `${countText(throttled, "request waits", "requests wait")} for them`,
+  ]
+    .filter(Boolean)
+    .join("; ");
 }
 
 function ioText({ io }: Disk): string {
   if (io === undefined) return "";
-  if (io.uncounted) return "not counted";
-  const sums = `${io.reads} reads ${sizeText(io.readBytes)}, ${io.writes} writes ${sizeText(io.writtenBytes)}`;
-  return io.errors === 0 ? sums : `${sums}, ${io.errors} errors`;
+  const { reads, readBytes, writes, writtenBytes, errors, uncounted, openRequests, oldestRequestAge } = io;
+  const sums = `${reads} reads ${sizeText(readBytes)}, ${writes} writes ${sizeText(writtenBytes)}`;
+  const oldestSeconds = Math.floor(msOfDuration(oldestRequestAge) / 1_000);
+  return [
+    uncounted ? "not counted" : sums,
+    errors === 0 ? "" : `${errors} errors`,
+    openRequests === 0 ? "" : `${openRequests} not answered, the oldest for ${oldestSeconds} s`,
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 const OF_DIRECTOR: Columns<DynamicDisk> = {
@@ -70,7 +78,7 @@ const OF_DIRECTOR: Columns<DynamicDisk> = {
   host: ({ hostId }) => hostId,
   vm: ({ vmCid, hostId }) => (hostId === "" ? vmCid : ""),
   path: ({ path }) => path,
-  limits: ({ limits }) => limitsText(limits),
+  limits: ({ limits }) => ioLimitsText(limits),
   az: ({ az }) => az,
   "disk type": ({ diskPoolName }) => diskPoolName,
   pool: ({ pool }) => pool,

@@ -1,14 +1,15 @@
 import { UsageError } from "../../output/exit-codes.js";
 import { countOf, sizeBytesOf } from "../../output/values.js";
 import { textOption } from "../action.js";
+import { nameOfDisk } from "../disk-names.js";
 import { taskAction } from "../task-run.js";
 
 const MAX_IOPS = 10 ** 12;
 const MAX_BURST_SECONDS = 3_600;
 
 export const limits = taskAction({
-  usage: "limits <disk-name>",
-  summary: "replace the I/O limits of a dynamic disk, also while it is attached",
+  usage: "limits <disk>",
+  summary: "replace the I/O limits of a dynamic disk, by its name or CID, also while it is attached",
   options: [
     ["--read-iops <count>", "reads per second"],
     ["--write-iops <count>", "writes per second"],
@@ -18,7 +19,7 @@ export const limits = taskAction({
     ["--none", "lift all limits"],
   ],
   example: "diskmesh limits scratch --read-iops 500 --write-iops 500 --burst 10",
-  start: async ({ mesh, options, args: [diskName = ""] }) => {
+  start: async ({ mesh, options, args: [disk = ""] }) => {
     const given = (name: string) => textOption(options, name);
     const count = (name: string, flag: string, max = MAX_IOPS) =>
       given(name) === "" ? 0 : countOf(flag, given(name), max);
@@ -37,6 +38,7 @@ export const limits = taskAction({
       throw new UsageError(
         isLimited ? "--none lifts all limits: leave the limits out" : "give a limit, or --none to lift all",
       );
+    const diskName = await nameOfDisk(mesh, disk);
     return mesh.disks.setDynamicDiskLimits({ diskName, limits: wanted, wait: false });
   },
 });
