@@ -33,9 +33,15 @@ export function instanceOf(name: string): string {
   return found ?? name;
 }
 
-/** Replaces disk CIDs in a service's text by the users' names. */
-function withLabels(text: string): string {
-  return text.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => labelOf("disk", word));
+/** Ids of instances, and CIDs of many infrastructures. */
+const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
+
+/** Replaces disk CIDs and ids of instances in a service's text by the users' names. */
+export function withLabels(text: string): string {
+  return text.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => {
+    const name = labelOf("disk", word);
+    return name === word && UUID.test(word) ? instanceOf(word) : name;
+  });
 }
 
 /** Shows a service's text with the users' names of disks, and with links to the documentation that it names. */

@@ -6,7 +6,7 @@ import { Detail } from "./detail.js";
 import { Events } from "./events.js";
 import { Fleet } from "./fleet.js";
 import { useHash, useSelection, useStore, useTicks } from "./hooks.js";
-import { Age, type Column, inOrder, List, labelOf, State, Thing } from "./lists.js";
+import { Age, type Column, inOrder, List, labelOf, State, Thing, withLabels } from "./lists.js";
 import { LoginForm, LogOut, useSession } from "./login.js";
 import type { CpiRow, DiskRow, LockRow, OrphanRow, PoolRow, SourceRow, TaskRow, VmRow } from "./rows.js";
 import { type Store, store } from "./store.js";
@@ -49,7 +49,10 @@ const VMS: readonly Column<VmRow>[] = [
 const TASKS: readonly Column<TaskRow>[] = [
   { title: "task", cell: (name) => <Thing kind="task" name={name} />, isNumber: true },
   { title: "state", cell: (_name, { state }) => <State state={state} /> },
-  { title: "what", cell: (_name, { description, progress }) => [description, progress].filter(Boolean).join(": ") },
+  {
+    title: "what",
+    cell: (_name, { description, progress }) => [withLabels(description), progress].filter(Boolean).join(": "),
+  },
   { title: "by", cell: (_name, { user }) => user },
   { title: "for", cell: (_name, { sinceMs }) => <Age sinceMs={sinceMs} /> },
 ];
@@ -204,7 +207,9 @@ function Overview({ known, filter, found }: OverviewProps) {
           id="tasks"
           title="Tasks"
           columns={TASKS}
-          rows={[...task].filter(([name, row]) => matches(name, row.description, row.state, row.user)).sort(byTask)}
+          rows={[...task]
+            .filter(([name, row]) => matches(name, withLabels(row.description), row.state, row.user))
+            .sort(byTask)}
           none="No tasks."
           isLoading={isLoading}
         />
