@@ -32,9 +32,9 @@ export const driver: Action = {
     const args = await argumentsOf(call);
     const settings = objectOf("settings", textOption(call.options, "settings"));
     const device = await deviceOf(call);
-    const { DriverHost, driversConfig } = await import("@diskmesh/driver/host");
+    const { DriverHost, driversConfig, MAX_METHOD_TIMEOUT_MS } = await import("@diskmesh/driver/host");
     const host = new DriverHost({
-      drivers: driversConfig.parse([{ package: resolve(folder), settings }]),
+      drivers: driversConfig.parse([{ package: resolve(folder), settings, maxTimeoutMs: MAX_METHOD_TIMEOUT_MS }]),
       nodeId: NODE_ID,
       offers: offersOf(device, call.output),
       random: Math.random,
@@ -72,12 +72,17 @@ async function tryDriver(call: ActionCall, host: DriverHost, method: string, arg
   const httpMethod = (textOption(call.options, "verb") || "POST").toUpperCase();
   if (!httpMethods.includes(httpMethod))
     throw new InvalidArgumentError(`The method ${method} does not support HTTP ${httpMethod}`);
-  const value = await host.call(listing.name, {
+  const called = host.call(listing.name, {
     ...{ kind, method, httpMethod, args: { ...args }, nodeId: kind === "node" ? NODE_ID : "" },
     validateOnly: false,
     timeoutMs: host.timeoutOf(listing.name, kind, method),
     signal: call.signal,
     onProgress: ({ percent, text }) => call.output.say(`${percent} %${text === "" ? "" : `: ${text}`}`),
+  });
+  const value = await called.catch((error: unknown) => {
+    // An interrupted command says nothing more, but the driver tells what it left.
+    if (call.signal.aborted) call.output.say(messageOf(error));
+    throw error;
   });
   showResult(call.output, value);
 }
