@@ -1,6 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { StepState, TaskState } from "@diskmesh/api/director";
+import { PassThrough } from "node:stream";
+import { StepState, TaskOutputType, TaskState } from "@diskmesh/api/director";
+import { runCommandLine } from "@diskmesh/cli";
 import { OpenPage } from "@diskmesh/director/testing";
 import { AbortedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -16,6 +18,11 @@ const PAGE = "docs/guides/writing-drivers.md";
 interface DriverEntry {
   readonly package: string;
   readonly settings?: object;
+}
+
+interface Typed {
+  readonly args: readonly string[];
+  readonly printed: string;
 }
 
 /** Drivers, configs and commands of the page. */
@@ -34,18 +41,22 @@ class Page {
     expect(config, name).not.to.equal(undefined);
     return (parse(config ?? "") as { drivers: DriverEntry[] }).drivers.map((driver) => ({
       ...driver,
-      package: driver.package.replace("/opt", this.#folder),
+      package: this.#placed(driver.package),
     }));
   }
 
   /** Returns the arguments of the page's commands, with what each prints. */
-  commands(): { readonly args: string[]; readonly printed: string }[] {
-    return [...this.#text.matchAll(/^\$ diskmesh (passthru .*)\n((?:[^$`].*\n)*)/gm)].map(
+  commands(): readonly Typed[] {
+    return [...this.#text.matchAll(/^\$ diskmesh (.*)\n((?:(?!\$ |```).*\n)*)/gm)].map(
       ([, line = "", printed = ""]) => ({
-        args: [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word = ""]) => quoted ?? word),
+        args: [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word = ""]) => quoted ?? this.#placed(word)),
         printed,
       }),
     );
+  }
+
+  #placed(path: string): string {
+    return path.replace(/^\/opt\b/, this.#folder);
   }
 }
 
@@ -67,14 +78,51 @@ describe("the drivers of the guide", () => {
     return outcome?.$case === "task" ? outcome.value.taskId : 0;
   };
 
-  it("print what the page shows", async () => {
+  /** Waits until a block is written. */
+  const isWriting = (taskId: number) =>
+    eventually(async () => {
+      const { lines } = await scene.mesh.clients.tasks.getTaskOutput({ taskId, type: TaskOutputType.EVENT });
+      expect(lines.join()).to.contain("writes block 2");
+    });
+
+  it("print what the page shows, in folders that have nothing else", async () => {
     const commands = page.commands();
-    expect(commands).not.to.be.empty;
+    const kinds = commands.map(({ args }) => args[0]);
+    expect([...new Set(kinds)]).to.have.members(["passthru", "cancel", "get", "driver"]);
+    const tasks = new Map<string, string>();
     for (const { args, printed } of commands) {
-      const { code, out, err } = await scene.mesh.typed(...args);
+      const typed = args.map((arg) => tasks.get(arg) ?? arg);
+      const taskId = Number(args.map((arg) => tasks.get(arg)).find((id) => id !== undefined));
+      if (args[0] === "cancel") await isWriting(taskId);
+      if (args[0] === "get") await scene.ended(taskId);
+      const { code, out, err } = await scene.mesh.typed(...typed);
       expect(code, err).to.equal(0);
-      expect(isPrinted(printed, err + out), `${args.join(" ")}:\n${err}${out}`).to.equal(true);
+      const [, shown] = /^task (\d+)$/m.exec(printed) ?? [];
+      const [, own] = /^task (\d+)$/m.exec(out) ?? [];
+      if (shown !== undefined && own !== undefined) tasks.set(shown, own);
+      const said = own === undefined ? err + out : out.replace(own, shown ?? own);
+      expect(isPrinted(printed, said), `${args.join(" ")}:\n${said}`).to.equal(true);
     }
+  });
+
+  it("tell what a method left that Ctrl-C cancelled in `driver try`", async () => {
+    const { args } = page
+      .commands()
+      .find((each) => each.args.slice(0, 2).join(" ") === "driver try" && each.args[3] === "flash") ?? { args: [] };
+    const [out, err] = [new PassThrough(), new PassThrough()];
+    const stop = new AbortController();
+    const surroundings = { out, err, environment: {}, workingFolder: scene.mesh.folder, signal: stop.signal };
+    const ended = runCommandLine(args, surroundings);
+    let said = "";
+    err.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+      if (/writes block 1/.test(text)) stop.abort();
+    });
+    expect(await ended).to.equal(5);
+    await eventually(() =>
+      expect(said).to.match(/the method was cancelled: stopped after block 1 of 2: flash it again/),
+    );
+    expect(out.read()).to.equal(null);
   });
 
   it("answer a machine that boots, at a link and without a login", async () => {
@@ -114,7 +162,7 @@ describe("the drivers of the guide", () => {
     try {
       const taskId = await begin();
       await eventually(() =>
-        expect(browser.rows.get(`task ${taskId}`)?.progress).to.match(/^\d+ %: writes block \d of 3$/),
+        expect(browser.rows.get(`task ${taskId}`)?.progress).to.match(/^\d+ %: writes block \d+ of 10$/),
       );
       const waits = await eventually(async () => {
         const { retryAfterMs = 0 } = await rejection(begin(), AbortedError);
@@ -127,7 +175,7 @@ describe("the drivers of the guide", () => {
         if (update?.$case !== "event" || update.value.state !== StepState.IN_PROGRESS) continue;
         told.push(`${update.value.percent} ${update.value.message}`);
       }
-      expect(told.slice(-1)).to.deep.equal(["66 writes block 3 of 3"]);
+      expect(told.slice(-1)).to.deep.equal(["90 writes block 10 of 10"]);
       await eventually(() => expect(browser.rows.get(`task ${taskId}`)?.progress).to.equal(""));
     } finally {
       browser.close();
@@ -141,7 +189,7 @@ describe("the drivers of the guide", () => {
     const { state, result } = await scene.ended(taskId);
     expect(state).to.equal(TaskState.CANCELLED);
     expect(result).to.match(
-      /the method was cancelled: stopped (before anything was written|after block \d of 3: flash it again)/,
+      /the method was cancelled: stopped (before anything was written|after block \d+ of 10: flash it again)/,
     );
   });
 });
