@@ -9,14 +9,16 @@ const nodeOf = (uuid: string): JsonObject => ({
   provision_state: null,
   maintenance: false,
 });
+const detailsOf = (uuid: string): JsonObject => ({ ...nodeOf(uuid), reservation: null, last_error: null });
+const DETAILS = { nodes: ["host-1", "host-2"].map(detailsOf) };
 const NODES = { nodes: ["host-1", "host-2"].map(nodeOf) };
 const NONE = { nodes: [] };
 const notSupported = { result: null, reason: "nodes are hosts of diskmesh, which do not have this interface" };
 
 /** Requests that clients of Ironic send, with the body of the answer. Addresses in answers begin at the path. */
 export const FIRST_CALLS: readonly (readonly [path: string, answer: unknown])[] = [
-  ["/v1/nodes/detail", NODES],
-  ["/v1/nodes?detail=True", NODES],
+  ["/v1/nodes/detail", DETAILS],
+  ["/v1/nodes?detail=True", DETAILS],
   ["//v1/nodes", NODES],
   ["/v1/nodes?maintenance=False&associated=no", NODES],
   ["/v1/nodes?maintenance=True", NONE],
@@ -34,7 +36,7 @@ export const FIRST_CALLS: readonly (readonly [path: string, answer: unknown])[] 
     },
   ],
   ["/v1/nodes?fields=name&limit=1&driver=sample&sort_dir=desc&marker=host-2", { nodes: [{ name: "host-1" }] }],
-  ["/v1/nodes/detail?limit=1", { nodes: [nodeOf("host-1")], next: "/v1/nodes/detail?limit=1&marker=host-1" }],
+  ["/v1/nodes/detail?limit=1", { nodes: [detailsOf("host-1")], next: "/v1/nodes/detail?limit=1&marker=host-1" }],
   [`/v1/nodes/${NODE}?fields=uuid,reservation`, { uuid: NODE, reservation: null }],
   [
     `/v1/nodes/${NODE}/validate`,

@@ -43,6 +43,15 @@ describe("vendor passthru, the lock of a node", () => {
     expect((await scene.send("POST", `${B}/echo`)).status).to.equal(200);
     expect((await scene.send("POST", "/v1/nodes/host-2/vendor_passthru/none")).status).to.equal(200);
     expect((await scene.state()).reservation).to.equal(`task ${taskId}`);
+    const listed = [
+      { name: NODE, reservation: `task ${taskId}` },
+      { name: "host-2", reservation: null },
+    ];
+    for (const query of ["/detail", "?detail=True", "?fields=name,reservation"]) {
+      const { nodes } = JSON.parse((await scene.send("GET", `/v1/nodes${query}`)).body);
+      const told = nodes.map(({ name, reservation }: (typeof listed)[0]) => ({ name, reservation }));
+      expect(told, query).to.deep.equal(listed);
+    }
     await scene.mesh.clients.tasks.cancelTask({ taskId });
     expect((await scene.ended(taskId)).state).to.equal("TASK_STATE_CANCELLED");
     await eventually(async () => expect((await scene.send("POST", `${B}/none`)).status).to.equal(200));

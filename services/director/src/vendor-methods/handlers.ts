@@ -114,16 +114,26 @@ export async function listDrivers(
   };
 }
 
-/** Returns the holder of a known node's lock, and the node's last failure. */
-export async function stateOfNode(
-  { passthru, locks, tablet }: VendorContext,
-  nodeId: string,
-  signal: AbortSignal,
-): Promise<{ readonly holder: LockHolder | undefined; readonly error: NodeError | undefined }> {
-  await passthru.requireNode(nodeId, signal);
-  const error = await tablet.read((tables) => tables.nodeErrors.get(nodeId));
-  const holder = locks.holder(lockOf(nodeId));
-  return { holder, error };
+/** The holder of a node's lock, and the error of its last asynchronous call. */
+export interface NodeState {
+  readonly holder: LockHolder | undefined;
+  readonly error: NodeError | undefined;
+}
+
+/** Returns the state of a node. NotFoundError: no registry knows the node. */
+export async function stateOfNode(context: VendorContext, nodeId: string, signal: AbortSignal): Promise<NodeState> {
+  await context.passthru.requireNode(nodeId, signal);
+  const [state] = await statesOfNodes(context, [nodeId]);
+  return state as NodeState;
+}
+
+/** Returns the state of each node, in the order given. */
+export async function statesOfNodes(
+  { locks, tablet }: VendorContext,
+  nodeIds: readonly string[],
+): Promise<readonly NodeState[]> {
+  const errors = await tablet.read((tables) => nodeIds.map((nodeId) => tables.nodeErrors.get(nodeId)));
+  return nodeIds.map((nodeId, index) => ({ holder: locks.holder(lockOf(nodeId)), error: errors[index] }));
 }
 
 export function parseTarget(target: MethodTarget | undefined): Target {

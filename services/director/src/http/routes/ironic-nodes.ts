@@ -1,7 +1,7 @@
 import { DomainError, InvalidArgumentError, parseHostId } from "@diskmesh/domain";
 import { ownerText } from "../../locks/locks.js";
 import { sideBySide } from "../../tasks/run-all.js";
-import { stateOfNode } from "../../vendor-methods/handlers.js";
+import { type NodeState, stateOfNode, statesOfNodes } from "../../vendor-methods/handlers.js";
 import { PASSTHRU_PREFIX } from "../passthru-answer.js";
 import type { HttpCall } from "../route.js";
 
@@ -44,10 +44,7 @@ export function refuseOthers({ query }: HttpCall, known: readonly string[]): voi
 export async function withState(http: HttpCall): Promise<object> {
   refuseOthers(http, ["fields"]);
   const nodeId = nodeOf(http);
-  const { holder, error } = await stateOfNode(http.context, nodeId, http.call.signal);
-  const reservation = holder && ownerText(holder);
-  const node = { ...nodeObject(nodeId), reservation: reservation ?? null, last_error: error?.text ?? null };
-  return chosenFields(http.query)(node);
+  return chosenFields(http.query)(nodeWith(nodeId, await stateOfNode(http.context, nodeId, http.call.signal)));
 }
 
 /** Returns whether the node's agent offers vendor methods now. Hosts have none of Ironic's other interfaces. */
@@ -85,15 +82,21 @@ export async function nodesOf(http: HttpCall, path: string): Promise<object> {
   const driver = query.get("driver");
   const matching = driver === null ? after : await withDriver(http, after, driver);
   const page = limit === 0 ? matching : matching.slice(0, limit);
-  const nodes = page.map((nodeId) => fields(nodeObject(nodeId)));
+  const isDetailed = path.endsWith("/detail") || truthOf(query, "detail") || query.has("fields");
+  const states = isDetailed ? await statesOfNodes(context, page) : [];
+  const nodes = page.map((nodeId, index) => fields(nodeWith(nodeId, states[index])));
   if (page.length === matching.length) return { nodes };
   const next = new URLSearchParams(query);
   next.set("marker", page.at(-1) ?? "");
   return { nodes, next: hrefOf(request, `${path}?${next}`) };
 }
 
-function nodeObject(nodeId: string): object {
-  return { uuid: nodeId, name: nodeId, ...NOT_OF_HOSTS };
+/** Returns a node as Ironic shows it: with the state only where a caller asks for details. */
+function nodeWith(nodeId: string, state: NodeState | undefined): object {
+  const node = { uuid: nodeId, name: nodeId, ...NOT_OF_HOSTS };
+  if (state === undefined) return node;
+  const { holder, error } = state;
+  return { ...node, reservation: holder === undefined ? null : ownerText(holder), last_error: error?.text ?? null };
 }
 
 /** Returns the nodes whose agents answer that they run the driver. */
