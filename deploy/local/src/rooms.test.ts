@@ -23,7 +23,7 @@ const ROOMS: Readonly<Record<string, string>> = {
 /** Files of the director that must not perform I/O, by folder. */
 const PURE: Readonly<Record<string, string>> = {
   store:
-    "agent-authority agent-health bosh-registry-settings config cpi-call deployment director-event disk ended-session instance json link-key node-error owed-removal persistent-disk possible-orphan problem resurrection-switch schema scope snapshot stemcell task vendor-call",
+    "agent-authority agent-health bosh-registry-settings config cpi-call deleted-disk deployment director-event disk ended-session instance json link-key node-error owed-removal persistent-disk possible-orphan problem resurrection-switch schema scope snapshot stemcell task vendor-call",
   config: "time-limits",
   audit: "director-event",
   specs:

@@ -47,6 +47,7 @@ const RPCS: { readonly [Name in Rpc]: (named: Named) => readonly object[] } = {
   attachDynamicDisk: ({ diskName, instanceId }) => [{ diskName, instanceId, wait: true }],
   detachDynamicDisk: ({ diskName }) => [{ diskName, wait: true }],
   deleteDynamicDisk: ({ diskName }) => [{ diskName, wait: true }],
+  undeleteDynamicDisk: ({ diskName }) => [{ diskName, wait: true }],
   getDynamicDisk: ({ diskName }) => [{ diskName }],
   listDynamicDisks: ({ deployment, instanceId }) => [{}, { pageSize: 1 }, { deployment }, { instanceId }],
   listOwedRemovals: () => [{}],
@@ -394,9 +395,21 @@ describe("scopes of dynamic disks", () => {
       const { task } = await other.disks.detachDynamicDisk({ diskName: "on-host", hostId: "h1", wait: true });
       expect(task?.result).to.equal("disk `on-host` not found");
       await own.disks.detachDynamicDisk({ diskName: "on-host", wait: true });
+      const data = mesh.director.cpi.disks.get(disk?.diskCid ?? "");
       expect((await own.disks.deleteDynamicDisk({ diskName: "on-host", wait: true })).task?.state).to.equal(
         "TASK_STATE_DONE",
       );
+      if (data) mesh.director.cpi.disks.set(disk?.diskCid ?? "", data);
+      const undelete = async ({ disks }: Caller) =>
+        (await disks.undeleteDynamicDisk({ diskName: "on-host", wait: true })).task?.result;
+      expect(await undelete(other)).to.equal("no deleted disk `on-host` is remembered");
+      await other.disks.provideDynamicDisk(wish);
+      expect(await undelete(own)).to.equal("the name of the deleted disk `on-host` is taken by another disk now");
+      await other.disks.detachDynamicDisk({ diskName: "on-host", wait: true });
+      await other.disks.deleteDynamicDisk({ diskName: "on-host", wait: true });
+      expect(await undelete(own)).to.contain("disk `on-host` is back");
+      await rejection(other.disks.getDynamicDisk({ diskName: "on-host" }), NotFoundError);
+      await own.disks.deleteDynamicDisk({ diskName: "on-host", wait: true });
     });
 
     it("a disk that a caller with a scope made -> still there after a restart", async () => {

@@ -7,6 +7,7 @@ import { deleteDynamicDisk } from "./disks/dynamic/delete.js";
 import { detachDynamicDisk } from "./disks/dynamic/detach.js";
 import { attachDiskOnly, provideDisk } from "./disks/dynamic/provide.js";
 import { notifyAgentsAgain } from "./disks/dynamic/tell-agents.js";
+import { undeleteDynamicDisk } from "./disks/dynamic/undelete.js";
 import { attachOrphanedDisk } from "./disks/persistent/attach-orphaned-disk.js";
 import { deleteOrphanedDisk } from "./disks/persistent/delete-orphaned-disk.js";
 import { deleteSnapshots } from "./disks/persistent/delete-snapshots.js";
@@ -38,6 +39,7 @@ const planners: { readonly [Type in JobType]: Planner<Type, JobContext> } = {
   set_dynamic_disk_limits: setDynamicDiskLimits,
   detach_dynamic_disk: detachDynamicDisk,
   delete_dynamic_disk: deleteDynamicDisk,
+  undelete_dynamic_disk: undeleteDynamicDisk,
   update_deployment: deploy,
   update_instances: updateInstanceStates,
   delete_deployment: deleteDeployment,

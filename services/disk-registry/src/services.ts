@@ -100,7 +100,7 @@ export function addServices(
     watchDisks: allow(READERS, watchDisks),
     createDisk: change(DISK_USERS, "CreateDisk", createDisk),
     deleteDisk: change(DISK_USERS, "DeleteDisk", deleteDisk),
-    undeleteDisk: change(DISK_USERS, "UndeleteDisk", undeleteDisk),
+    undeleteDisk: change([...DISK_USERS, "director"], "UndeleteDisk", undeleteDisk),
     getDisk: allow(READERS, getDisk),
     listDisks: allow(READERS, listDisks),
     getCapacity: allow(READERS, getCapacity),

@@ -205,6 +205,8 @@ export const DIRECTOR_LIMITS = {
    * records are deleted beyond it.
    */
   maxPossibleOrphans: 10_000,
+  /** Maximum number of deleted dynamic disks whose names are remembered. The oldest are forgotten. */
+  maxDeletedDisks: 10_000,
 };
 
 export type DirectorLimits = typeof DIRECTOR_LIMITS;

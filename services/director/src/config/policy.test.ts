@@ -28,6 +28,7 @@ describe("the permission policy", () => {
       ...changes,
       "detachDynamicDisk",
       "deleteDynamicDisk",
+      "undeleteDynamicDisk",
     ];
     expect(of("operator-disks")).to.have.members([...reads, ...disks]);
     expect(of("csi"), "no method but those of dynamic disks").to.have.members([
@@ -58,7 +59,7 @@ describe("the permission policy", () => {
       "getDynamicDisk",
       "listDynamicDisks",
     ];
-    const more = ["provideDynamicDisk", "resizeDynamicDisk", "setDynamicDiskLimits"];
+    const more = ["provideDynamicDisk", "resizeDynamicDisk", "setDynamicDiskLimits", "undeleteDynamicDisk"];
     const reads = ["getTask", "getTaskOutput", "listDeployments", "listInstances", "listTasks", "watchTask"];
     expect(scoped).to.have.members([...disks, ...more, ...reads]);
     for (const operation of ["listOwedRemovals", "getTaskDebugOutput"] as const)

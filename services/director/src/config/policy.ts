@@ -83,6 +83,7 @@ export const POLICY = {
   getDynamicDiskCapacity: diskReaders,
   detachDynamicDisk: disks("detach"),
   deleteDynamicDisk: disks("delete"),
+  undeleteDynamicDisk: disks("delete"),
   getDynamicDisk: diskReaders,
   listDynamicDisks: diskReaders,
   listOwedRemovals: readers,

@@ -15,6 +15,8 @@ interface HostRegistries {
     diskCid: string,
     options: { readonly signal: AbortSignal; readonly deadlineMs: number },
   ): Promise<string | undefined>;
+  /** Has the registry that keeps the deleted disk bring it back; changes nothing when none does. */
+  undeleteDisk(diskCid: string, options: { readonly signal: AbortSignal }): Promise<void>;
 }
 
 export interface DiskJobContext extends CpiJobContext, AgentJobContext {

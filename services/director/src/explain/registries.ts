@@ -25,6 +25,7 @@ export interface RegistryClients {
     | "removeHost"
     | "addHost"
     | "cancelMove"
+    | "undeleteDisk"
   >;
   readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain">;
 }
@@ -139,6 +140,11 @@ export class Registries {
   async cancelMove(diskId: string, { requestId }: Pick<CallContext, "requestId">): Promise<void> {
     const answer = await this.#first(({ registry }) => registry.cancelMove({ diskId }, { requestId }));
     if (answer === undefined) throw new NotFoundError("no disk-registry of nodes.registries has this disk");
+  }
+
+  /** Has the registry that keeps the deleted disk bring it back; changes nothing when none does. */
+  async undeleteDisk(diskId: string, options: Pick<CallOptions, "signal">): Promise<void> {
+    await this.#first(({ registry }) => registry.undeleteDisk({ diskId }, options));
   }
 
   /** Returns the trouble of a disk; undefined when nothing is wrong, and for an unknown disk. */

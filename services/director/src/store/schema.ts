@@ -4,6 +4,7 @@ import type { AgentHealth } from "./agent-health.js";
 import type { BoshRegistrySettings } from "./bosh-registry-settings.js";
 import type { Config } from "./config.js";
 import type { CpiCall } from "./cpi-call.js";
+import type { DeletedDisk } from "./deleted-disk.js";
 import type { Deployment } from "./deployment.js";
 import type { UntoldEvent } from "./director-event.js";
 import type { Disk } from "./disk.js";
@@ -137,6 +138,10 @@ export const schema = {
       byHost: (disk) => disk.hostId,
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
+  }),
+  deletedDisks: table<DeletedDisk>()({
+    key: ({ disk }) => disk.diskCid,
+    indexes: { byName: ({ disk }) => disk.name },
   }),
   tasks: table<Task>()({
     onRestore: restored,

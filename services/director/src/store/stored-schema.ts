@@ -6,6 +6,7 @@ import type { AgentHealth } from "./agent-health.js";
 import type { BoshRegistrySettings } from "./bosh-registry-settings.js";
 import type { Config } from "./config.js";
 import type { CpiCall } from "./cpi-call.js";
+import type { DeletedDisk } from "./deleted-disk.js";
 import type { Deployment } from "./deployment.js";
 import type { UntoldEvent } from "./director-event.js";
 import type { Disk } from "./disk.js";
@@ -80,6 +81,8 @@ const disk = shapeOf<Disk>()({
     burstSeconds: whole,
   }).optional(),
 });
+
+const deletedDisk = shapeOf<DeletedDisk>()({ disk, deletedAtMs: z.number() });
 
 const instance = shapeOf<Instance>()({
   instanceId: text,
@@ -264,6 +267,7 @@ const jobType = z.enum([
   "set_dynamic_disk_limits",
   "detach_dynamic_disk",
   "delete_dynamic_disk",
+  "undelete_dynamic_disk",
   "update_deployment",
   "update_instances",
   "delete_deployment",
@@ -348,6 +352,7 @@ export const storedSchema: DirectorSchema = {
   deployments: { ...schema.deployments, check: checkOf(deployment) },
   instances: { ...schema.instances, check: checkOf(instance) },
   disks: { ...schema.disks, check: checkOf(disk), version: 2 },
+  deletedDisks: { ...schema.deletedDisks, check: checkOf(deletedDisk) },
   tasks: { ...schema.tasks, check: checkOf(task) },
   untoldEvents: { ...schema.untoldEvents, check: checkOf(untoldEvent) },
   cpiCalls: { ...schema.cpiCalls, check: checkOf(cpiCall) },

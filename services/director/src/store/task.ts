@@ -124,6 +124,8 @@ export type Job =
     })
   | (OfScope & { readonly type: "detach_dynamic_disk" } & MeantDisk)
   | (OfScope & { readonly type: "delete_dynamic_disk" } & MeantDisk)
+  /** An empty CID for the disk that was deleted last. */
+  | (OfScope & { readonly type: "undelete_dynamic_disk"; readonly diskName: string; readonly diskCid: string })
   | {
       readonly type: "update_deployment";
       readonly deployment: string;

@@ -11,6 +11,7 @@ import { createDisk } from "./create.js";
 import { ANY_ATTACHMENT, decideDelete } from "./decisions.js";
 import { dynamicDisks } from "./disk.js";
 import { dynamicDisk } from "./dynamic-disk.js";
+import { rememberDeleted } from "./undelete.js";
 
 export const deleteDynamicDisk: Planner<"delete_dynamic_disk", DiskJobContext> = (context, job, tables) => {
   const { diskName, meant, scope } = job;
@@ -30,6 +31,7 @@ async function deleteDisk(context: DiskJobContext, run: TaskRun, name: string): 
     const { mayExist } = await deleteObject(context, run, { kind: "disk", cid, cpi, az });
     await context.tablet.transact((tx) => {
       tx.disks.delete(name);
+      rememberDeleted(context, tx, disk);
       if (mayExist === undefined) return;
       const place = { cpi, az, deployment, madeFor: `dynamic disk ${name}`, reason: mayExist };
       putPossibleOrphan(context, run, tx, { token, kind: "disk", cid, ...place });

@@ -8,6 +8,7 @@ import type {
   Task,
 } from "@diskmesh/api/director";
 import type { Trouble } from "@diskmesh/api/registry";
+import { parseCid } from "@diskmesh/cpi";
 import { parseHostId, parseIoLimits, parseOptionalName } from "@diskmesh/domain";
 import { type CallContext, type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import { scopeOf } from "../../audit/asker.js";
@@ -41,7 +42,8 @@ type Name =
   | "resizeDynamicDisk"
   | "setDynamicDiskLimits"
   | "detachDynamicDisk"
-  | "deleteDynamicDisk";
+  | "deleteDynamicDisk"
+  | "undeleteDynamicDisk";
 
 /** Methods that start a task on a dynamic disk, with the task's job, description and deployment. */
 export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, Service[Method]> } = {
@@ -115,6 +117,15 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     return {
       job: { type: "delete_dynamic_disk", diskName, meant: parseMeantAttachment(request) },
       description: `delete dynamic disk \`${diskName}\``,
+      deployment: deploymentOfDisk(diskName, scope),
+    };
+  }),
+  undeleteDynamicDisk: answeringDisk((request, scope) => {
+    const diskName = parseDiskName(request.diskName);
+    const diskCid = request.diskCid === "" ? "" : parseCid("disk", request.diskCid);
+    return {
+      job: { type: "undelete_dynamic_disk", diskName, diskCid },
+      description: `take back dynamic disk \`${diskName}\``,
       deployment: deploymentOfDisk(diskName, scope),
     };
   }),

@@ -339,6 +339,29 @@ export interface DeleteDynamicDiskResponse {
   task: Task | undefined;
 }
 
+/** The deleted disk to take back. */
+export interface UndeleteDynamicDiskRequest {
+  /** Name of the disk. */
+  diskName: string;
+  /**
+   * True: the call returns when the task has ended, or shortly before the call's deadline. Default: false, the call
+   * returns at once.
+   */
+  wait: boolean;
+  /** CID of the disk, where several deleted disks had the name. Empty: the one that was deleted last. */
+  diskCid: string;
+}
+
+/** The started task, and the disk as of the response. */
+export interface UndeleteDynamicDiskResponse {
+  /** The started task, as of the response. */
+  task:
+    | Task
+    | undefined;
+  /** The disk. Absent: it is not back yet. */
+  disk: DynamicDisk | undefined;
+}
+
 /** The disk to return. */
 export interface GetDynamicDiskRequest {
   /** Name of the disk. */
@@ -2197,6 +2220,154 @@ export const DeleteDynamicDiskResponse: MessageFns<DeleteDynamicDiskResponse> = 
   },
 };
 
+function createBaseUndeleteDynamicDiskRequest(): UndeleteDynamicDiskRequest {
+  return { diskName: "", wait: false, diskCid: "" };
+}
+
+export const UndeleteDynamicDiskRequest: MessageFns<UndeleteDynamicDiskRequest> = {
+  encode(message: UndeleteDynamicDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskName !== "") {
+      writer.uint32(10).string(message.diskName);
+    }
+    if (message.wait !== false) {
+      writer.uint32(16).bool(message.wait);
+    }
+    if (message.diskCid !== "") {
+      writer.uint32(26).string(message.diskCid);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndeleteDynamicDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndeleteDynamicDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskName = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.wait = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<UndeleteDynamicDiskRequest>): UndeleteDynamicDiskRequest {
+    return UndeleteDynamicDiskRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<UndeleteDynamicDiskRequest>): UndeleteDynamicDiskRequest {
+    const message = createBaseUndeleteDynamicDiskRequest();
+    message.diskName = object.diskName ?? "";
+    message.wait = object.wait ?? false;
+    message.diskCid = object.diskCid ?? "";
+    return message;
+  },
+};
+
+function createBaseUndeleteDynamicDiskResponse(): UndeleteDynamicDiskResponse {
+  return { task: undefined, disk: undefined };
+}
+
+export const UndeleteDynamicDiskResponse: MessageFns<UndeleteDynamicDiskResponse> = {
+  encode(message: UndeleteDynamicDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.task !== undefined) {
+      Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    if (message.disk !== undefined) {
+      DynamicDisk.encode(message.disk, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndeleteDynamicDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndeleteDynamicDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.task = Task.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.disk = DynamicDisk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<UndeleteDynamicDiskResponse>): UndeleteDynamicDiskResponse {
+    return UndeleteDynamicDiskResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<UndeleteDynamicDiskResponse>): UndeleteDynamicDiskResponse {
+    const message = createBaseUndeleteDynamicDiskResponse();
+    message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    message.disk = (object.disk !== undefined && object.disk !== null)
+      ? DynamicDisk.fromPartial(object.disk)
+      : undefined;
+    return message;
+  },
+};
+
 function createBaseGetDynamicDiskRequest(): GetDynamicDiskRequest {
   return { diskName: "", withTrouble: false };
 }
@@ -2882,6 +3053,20 @@ export const DynamicDiskServiceDefinition = {
       requestType: DeleteDynamicDiskRequest as typeof DeleteDynamicDiskRequest,
       requestStream: false,
       responseType: DeleteDynamicDiskResponse as typeof DeleteDynamicDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Starts a task that takes a deleted disk back under its name, detached, with its CID, deployment and metadata. A disk
+     * that is not deleted is a success. The task asks the registries of the director's config for UndeleteDisk; it fails
+     * unless the disk's CPI has a disk of that CID then. Only the registry of a fleet CPI keeps deleted disks. The task also
+     * fails while another disk has the name, and when the director remembers no such disk.
+     */
+    undeleteDynamicDisk: {
+      name: "UndeleteDynamicDisk",
+      requestType: UndeleteDynamicDiskRequest as typeof UndeleteDynamicDiskRequest,
+      requestStream: false,
+      responseType: UndeleteDynamicDiskResponse as typeof UndeleteDynamicDiskResponse,
       responseStream: false,
       options: {},
     },

@@ -242,6 +242,8 @@ export const TaskType = {
   RESOLVE_PROBLEMS: "TASK_TYPE_RESOLVE_PROBLEMS",
   /** CALL_VENDOR_METHOD - VendorPassthruService.CallMethod, for an asynchronous method. */
   CALL_VENDOR_METHOD: "TASK_TYPE_CALL_VENDOR_METHOD",
+  /** UNDELETE_DYNAMIC_DISK - DynamicDiskService.UndeleteDynamicDisk. */
+  UNDELETE_DYNAMIC_DISK: "TASK_TYPE_UNDELETE_DYNAMIC_DISK",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -278,6 +280,7 @@ export namespace TaskType {
   export type SCAN_DEPLOYMENT = typeof TaskType.SCAN_DEPLOYMENT;
   export type RESOLVE_PROBLEMS = typeof TaskType.RESOLVE_PROBLEMS;
   export type CALL_VENDOR_METHOD = typeof TaskType.CALL_VENDOR_METHOD;
+  export type UNDELETE_DYNAMIC_DISK = typeof TaskType.UNDELETE_DYNAMIC_DISK;
   export type UNRECOGNIZED = typeof TaskType.UNRECOGNIZED;
 }
 
@@ -373,6 +376,9 @@ export function taskTypeFromJSON(object: any): TaskType {
     case 29:
     case "TASK_TYPE_CALL_VENDOR_METHOD":
       return TaskType.CALL_VENDOR_METHOD;
+    case 30:
+    case "TASK_TYPE_UNDELETE_DYNAMIC_DISK":
+      return TaskType.UNDELETE_DYNAMIC_DISK;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -442,6 +448,8 @@ export function taskTypeToNumber(object: TaskType): number {
       return 28;
     case TaskType.CALL_VENDOR_METHOD:
       return 29;
+    case TaskType.UNDELETE_DYNAMIC_DISK:
+      return 30;
     case TaskType.UNRECOGNIZED:
     default:
       return -1;
