@@ -3,6 +3,7 @@ const DIRECTOR_CURES = "test/src/cures/director-troubles.ts";
 const STUCK = "test/src/stuck/situations.ts";
 const CLI = "test/src/cli.test.ts";
 const JOINING = "test/src/joining.test.ts";
+const DELETED = "test/src/deleted-disks.test.ts";
 const HOST_DISKS = "test/src/host-disks.test.ts";
 
 /**
@@ -22,12 +23,14 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   "cancel-move X": [CURES, "a disk that cannot move"],
   "confirm-device X X": [CURES, "a drive that nothing identifies after a reboot"],
   "delete X": [CLI, '["detach", "delete"]'],
+  "delete X --now": [DELETED, "delete twice --now"],
   "delete-orphan X": [
     "test/src/possible-orphans.test.ts",
     "Types each command that errors about possible orphans name",
   ],
   "detach X": [STUCK, "host to be removed that serves a disk"],
   disks: [CLI, 'done("disks")'],
+  "disks --deleted": [DELETED, 'done("disks --deleted")'],
   "fence-host X --reason X": [CURES, "a silent host with a disk"],
   "forget-orphan X": [
     "test/src/possible-orphans.test.ts",
@@ -59,6 +62,7 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   "set-host-state dead X --reason X": [CURES, '"a silent host"'],
   "set-host-state online X": [CURES, "a cordoned host"],
   status: [CLI, 'done("status")'],
+  "undelete X": [DELETED, 'done("undelete scratch")'],
   verify: [CLI, "verify director"],
   why: [CLI, 'done("why")'],
   "why device X": [CURES, '["device", DEVICE]'],
