@@ -29,6 +29,8 @@ function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined, s
   if (kind === "orphan") return actionsOfOrphan(at, row as OrphanRow);
   if (kind === "host") return actionsOfHost(`/page/hosts/${at}`, row as HostRow);
   if (kind === "disk") {
+    if ("state" in row && row.state === "deleted")
+      return [{ label: "Bring it back", path: `/page/disks/${at}/undelete` }];
     const move: Action = { label: "Cancel its move", path: `/page/disks/${at}/cancel-move` };
     const label = store.tables.label.get(name);
     const dynamic = label?.of === undefined ? [] : actionsOfDisk(`/page/disks/${at}`, label, store);

@@ -125,8 +125,9 @@ function Facts({ kind, name, row, store }: FactsProps) {
 }
 
 /** Returns the title of a row's time: a disk without trouble has the time when it was created. */
-function timeTitle(kind: string, { trouble }: Rows[RowKind]): string {
-  if (trouble !== undefined) return "in trouble for";
+function timeTitle(kind: string, row: Rows[RowKind]): string {
+  if (row.trouble !== undefined) return "in trouble for";
+  if ("state" in row && row.state === "deleted") return "deleted for";
   return kind === "disk" ? "age" : "for";
 }
 

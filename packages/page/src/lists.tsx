@@ -22,7 +22,8 @@ export function Thing({ kind, name, children }: { kind: string; name: string; ch
 /** Returns the name that users gave the object. */
 export function labelOf(kind: string, name: string): string {
   if (kind === "vm") return instanceOf(name);
-  return (kind === "disk" ? store.tables.label.get(name)?.text : undefined) ?? name;
+  if (kind !== "disk") return name;
+  return store.tables.label.get(name)?.text ?? store.tables.disk.get(name)?.formerName ?? name;
 }
 
 /** Returns the name of the instance with this name, id or VM CID; services name VMs by each of them. */

@@ -189,8 +189,12 @@ function Overview({ known, filter, found }: OverviewProps) {
           id="disks"
           title="Disks"
           columns={DISKS}
-          rows={inOrder<"disk">(disk, (name, row) =>
-            matches(name, labelOf("disk", name), row.host, row.state, row.pool, row.az),
+          rows={inOrder<"disk">(
+            disk,
+            (name, row) =>
+              // Deleted disks are shown to those who look for them.
+              (row.state !== "deleted" || wanted !== "") &&
+              matches(name, labelOf("disk", name), row.host, row.state, row.pool, row.az),
           )}
           none="No disks."
           isLoading={known.isReading("disk-registry")}

@@ -42,7 +42,9 @@ export interface DeviceRow extends Shown {
 }
 
 export interface DiskRow extends Shown {
-  readonly state: "free" | "publishing" | "published" | "unpublishing";
+  readonly state: "free" | "publishing" | "published" | "unpublishing" | "deleted";
+  /** User's name of a deleted disk; absent for none. */
+  readonly formerName?: string;
   /** Id of the host that the disk is published to; empty for none. */
   readonly host: string;
   readonly az: string;

@@ -1,6 +1,6 @@
-import { Host } from "@diskmesh/api/registry";
+import { Disk, Host } from "@diskmesh/api/registry";
 import { expect } from "chai";
-import { hostRow } from "./fleet-rows.js";
+import { diskRow, hostRow } from "./fleet-rows.js";
 
 const [ONLINE_SINCE, CORDONED_AT, REMOVED_AT] = [new Date(1_000), new Date(2_000), new Date(3_000)];
 const host: Parameters<typeof Host.fromPartial>[0] = {
@@ -33,5 +33,20 @@ describe("the row of a host", () => {
     expect(row({ removalRequested: true }))
       .to.include({ removal: "done" })
       .and.not.to.have.property("trouble");
+  });
+});
+
+describe("the row of a disk", () => {
+  it("that is deleted has the name that its director forgot, and the time of its deletion", () => {
+    const createTime = new Date(1_000);
+    const disk = { diskId: "d", createTime, labels: [{ name: "disk_name", value: "scratch" }] };
+    expect(diskRow(Disk.fromPartial(disk)))
+      .to.include({ state: "free", sinceMs: 1_000 })
+      .and.not.to.have.property("formerName");
+    const deleted = diskRow(Disk.fromPartial({ ...disk, deleteTime: new Date(2_000) }));
+    expect(deleted).to.include({ state: "deleted", formerName: "scratch", sinceMs: 2_000 });
+    expect(diskRow(Disk.fromPartial({ ...disk, labels: [], deleteTime: new Date(2_000) }))).not.to.have.property(
+      "formerName",
+    );
   });
 });

@@ -7,7 +7,7 @@ import {
   PublicationState,
   type Trouble,
 } from "@diskmesh/api/registry";
-import { ioLimitsText } from "@diskmesh/domain";
+import { DISK_NAME_LABEL, ioLimitsText } from "@diskmesh/domain";
 import type { DeviceLetter, DeviceRow, DiskRow, HostRow } from "@diskmesh/page/rows";
 
 export function hostRow(host: Host, devices: string): HostRow {
@@ -59,9 +59,11 @@ const PUBLICATIONS: Readonly<Record<string, DiskRow["state"]>> = {
 };
 
 export function diskRow(disk: Disk): DiskRow {
-  const { publication, az, pool, sizeBytes, health, parts, createTime, trouble, limits } = disk;
+  const { publication, az, pool, sizeBytes, health, parts, createTime, deleteTime, trouble, limits, labels } = disk;
+  const formerName = labels.find(({ name }) => name === DISK_NAME_LABEL)?.value;
   return {
-    state: PUBLICATIONS[publication?.state ?? ""] ?? "free",
+    state: deleteTime === undefined ? (PUBLICATIONS[publication?.state ?? ""] ?? "free") : "deleted",
+    ...(deleteTime !== undefined && formerName !== undefined && { formerName }),
     host: publication?.hostId ?? "",
     az,
     pool,
@@ -69,7 +71,7 @@ export function diskRow(disk: Disk): DiskRow {
     health: lower("HEALTH_", health),
     isMoving: parts.some(({ move }) => move !== undefined),
     limits: ioLimitsText(limits),
-    ...shown(trouble, createTime),
+    ...shown(trouble, deleteTime ?? createTime),
   };
 }
 

@@ -67,7 +67,7 @@ export class Fleet {
         set: (deviceId, device) => this.#setDevice(deviceId, device),
       }),
       changesOf<Disk>({
-        open: (resumeToken, call) => registry.watchDisks({ resumeToken, untilNow }, call),
+        open: (resumeToken, call) => registry.watchDisks({ resumeToken, untilNow, showDeleted: true }, call),
         nameOf: ({ diskId }) => diskId,
         set: (diskId, disk) => rowCache.set("disk", diskId, disk && diskRow(disk)),
       }),

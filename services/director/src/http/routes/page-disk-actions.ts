@@ -50,6 +50,11 @@ export const diskActions: readonly DiskAction[] = [
   onDisk("resize", "resizeDynamicDisk", resize),
   onDisk("limits", "setDynamicDiskLimits", limit),
   onDisk("delete", "deleteDynamicDisk", remove),
+  {
+    path: "disks/:name/undelete",
+    operation: "undeleteDynamicDisk",
+    act: async (http, { name, isDry }) => answered(await undelete(http, name), isDry),
+  },
 ];
 
 function onDisk(word: string, operation: Operation, deed: DeedOnDisk): DiskAction {
@@ -165,6 +170,20 @@ function remove({ context, call }: HttpCall, disk: Disk): Deed {
     line: `disk ${diskName} and its ${bytesText(sizeBytesOf(disk))} of data are deleted`,
     command: `delete ${diskName}`,
     start: () => dynamicDiskTasks.deleteDynamicDisk(context, { diskName, ...meant, wait: false }, call),
+  };
+}
+
+async function undelete({ context, call }: HttpCall, diskCid: string): Promise<Deed> {
+  const deleted = await context.tablet.read(({ deletedDisks }) => deletedDisks.get(diskCid));
+  if (deleted === undefined)
+    throw new NotFoundError(
+      `this director has deleted no dynamic disk ${diskCid}: \`diskmesh undelete ${diskCid}\` brings it back at its registry`,
+    );
+  const { name: diskName } = deleted.disk;
+  return {
+    line: `disk ${diskName} comes back with its ${bytesText(sizeBytesOf(deleted.disk))} of data, attached to nothing`,
+    command: `undelete ${diskCid}`,
+    start: () => dynamicDiskTasks.undeleteDynamicDisk(context, { diskName, diskCid, wait: false }, call),
   };
 }
 

@@ -162,6 +162,15 @@ describe("the page over HTTPS", () => {
     await eventually(() => expect(rows.get(`label ${disk?.diskCid}`)).to.deep.equal(labelled));
     expect((await send("attach", { to: instanceId })).command).to.equal(`diskmesh attach scratch ${instanceId}`);
     expect((await send("detach", {})).description).to.match(/attached to nothing/);
+    expect((await send("undelete", {})).status, "undelete before it is deleted").to.equal(404);
+    const content = mesh.director.cpi.disks.get(disk?.diskCid ?? "");
+    await send("delete", {}, false);
+    await eventually(() => expect(rows.get(`label ${disk?.diskCid}`)).to.equal(null));
+    if (content !== undefined) mesh.director.cpi.disks.set(content.diskCid, content);
+    const back = await send("undelete", {}, false);
+    expect(back.command).to.equal(`diskmesh undelete ${disk?.diskCid}`);
+    await eventually(() => expect(rows.get(`task ${back.taskId}`)).to.include({ state: "done" }));
+    await eventually(() => expect(rows.get(`label ${disk?.diskCid}`)).to.deep.equal(labelled));
     await send("delete", {}, false);
     await eventually(() => expect(rows.get(`label ${disk?.diskCid}`)).to.equal(null));
     const { status, description } = await send("detach", {});

@@ -158,6 +158,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "POST /page/disks/:name/resize": and("creator", "provider"),
   "POST /page/disks/:name/limits": and("creator", "provider"),
   "POST /page/disks/:name/delete": and("deleter"),
+  "POST /page/disks/:name/undelete": and("deleter"),
   "POST /page/tasks/:name/cancel": ADMINS,
   "POST /page/tasks/:name/resume": ADMINS,
   "POST /page/orphans/:name/delete": ADMINS,
