@@ -79,6 +79,11 @@ const refusals: readonly { readonly title: string; readonly given: Given; readon
     says: /former label of device d1/,
   },
   {
+    title: "a disk has lost bytes with a device of the place's id",
+    given: { disk: { parts: partsOn(["d1", "p1"].map((id) => ({ deviceId: deviceId(id), sizeBytes: 4 * MIB }))) } },
+    says: /disk a has lost bytes that were on device p1/,
+  },
+  {
     title: "the label is of another fleet",
     given: { place: { foundLabel: { labelId: "c".repeat(32), deviceId: deviceId("d1"), fleetId: "other" } } },
     says: /fleet other/,

@@ -14,6 +14,7 @@ import { requireRegistration } from "../disks/remembered.js";
 import { identityOf } from "../identity/hardware.js";
 import { ownerOf } from "../identity/labels.js";
 import type { DeviceIdentity } from "../store/device-identity.js";
+import { allDevices } from "../store/layout.js";
 import { holdsAnyDisk } from "../store/runs.js";
 import type { Device, RegistryTables, RegistryTransaction } from "../store/schema.js";
 import { disksIn, moveDisks } from "./adopted-disks.js";
@@ -102,7 +103,7 @@ function whyNotAdopted(
     inPlace ??
     (isMoved ? whyUnknown(place) : undefined) ??
     whyUnfit(former, found) ??
-    whyDisksStay(tables, former, host.az) ??
+    whyDisksStay(tables, former, place, host.az) ??
     whyRefused(
       function* (device) {
         for (const sharer of sharersIn(tables, shared)(device)) if (sharer.other !== former) yield sharer;
@@ -121,9 +122,13 @@ function whyUnfit({ sizeBytes, blockSizeBytes }: Device, found: DeviceIdentity):
 }
 
 /** Returns why a disk of the device does not come along; undefined when all do. */
-function whyDisksStay(tables: RegistryTables, former: Device, az: string): string | undefined {
-  for (const { diskId, az: ofDisk, parts } of disksIn(tables, former)) {
+function whyDisksStay(tables: RegistryTables, former: Device, place: Device, az: string): string | undefined {
+  for (const disk of disksIn(tables, former)) {
+    const { diskId, az: ofDisk, parts } = disk;
     if (ofDisk !== az) return `disk ${diskId} is in az ${ofDisk}, and the host in ${az}`;
+    // The bytes of another part would pass for those that were lost.
+    if (former !== place && allDevices(disk).includes(place.deviceId))
+      return `disk ${diskId} has lost bytes that were on device ${place.deviceId}, which was purged: delete the disk, or put the drive in another place`;
     const isMoving = parts.some(
       ({ copies }) => copies.length > 1 && copies.some(({ deviceId }) => deviceId === former.deviceId),
     );
