@@ -290,10 +290,11 @@ export function actionResultMessage(result: ActionResult): ActionResultMessage {
 }
 
 export function stampedDeviceMessage(device: StampedDevice): StampedDeviceMessage {
-  const { deviceId, stamp, reason, expected, lost } = device;
+  const { deviceId, stamp, reason, expected, lost, endedSessionNumber = 0, labelId = "" } = device;
   const runs = (lost?.sessions ?? []).map((session) => ({ ...session, ended: false, isErase: session.diskId === "" }));
   const floor = lost?.floor ?? 0;
-  return { deviceId, stamp: { ...stamp }, reason, expected: expected && identityMessage(expected), floor, runs };
+  const attached = { expected: expected && identityMessage(expected), endedSessionNumber, labelId };
+  return { deviceId, stamp: { ...stamp }, reason, ...attached, floor, runs };
 }
 
 export function otherFleetMessage({ adoptedAtMs, heardAtMs, ...other }: OtherFleet): OtherFleetMessage {

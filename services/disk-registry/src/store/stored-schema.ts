@@ -133,6 +133,7 @@ const device = shapeOf<Device>()({
   leavesAs: z.enum(["DEVICE", "PATH"]).optional(),
   detachConfirmed: flag,
   lastSessionNumber: whole.optional(),
+  endedSessionNumber: whole.optional(),
   unknownSession: shapeOf<UnknownSession>()({ sessionNumber: whole, diskId: text }).optional(),
   stateChangedAtMs: z.number(),
   missing: z.literal(true).optional(),

@@ -2,6 +2,7 @@ import type { Stamp } from "@diskmesh/domain";
 import { backoffMs, type HostId, messageOf } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import { notePhase } from "../metrics/phases.js";
+import { endedSessions } from "../model/devices/ended-sessions.js";
 import {
   applyOutcomes,
   type DeviceOutcome,
@@ -208,7 +209,8 @@ export class OrderWorker {
 }
 
 function orderMessage(device: Device, kind: OrderKind, stamp: Stamp) {
-  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity = "" } = device;
+  const { deviceId, path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity = "", label } = device;
+  if (kind === "detach") return { deviceId, stamp };
   const expected = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
-  return { deviceId: device.deviceId, stamp, expected: kind === "attach" ? expected : undefined };
+  return { deviceId, stamp, expected, endedSessionNumber: endedSessions(device), labelId: label?.labelId };
 }

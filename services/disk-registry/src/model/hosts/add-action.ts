@@ -12,6 +12,7 @@ import { advance } from "../devices/attach-states.js";
 import { withoutKeptHealth, withReportedHealth } from "../devices/device-health.js";
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { divided, type SliceSizes, whyNotDivided } from "../devices/division.js";
+import { withSessionsEnded } from "../devices/ended-sessions.js";
 import { overwritten, whyForeign } from "../devices/foreign-labels.js";
 import { whyReplaced } from "../devices/replaced.js";
 import { distrusted } from "../devices/reported-devices.js";
@@ -283,11 +284,12 @@ function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, findSha
   // An agent that opens a file compares it with the recorded identity. Without an identity it would open any drive of
   // that size.
   const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
-  if (!isNew) return advanced;
+  const ended = isTakenIn(device) ? withSessionsEnded(tx, advanced) : advanced;
+  if (!isNew) return ended;
   // Distrusts the contents of a device that was out of operation: another device on its bytes may have been added
   // meanwhile and have written to them.
   const hasSharer = [...findSharers(device)].length > 0;
-  return hasSharer || !isKnownSame(device, device) ? distrusted(advanced) : advanced;
+  return hasSharer || !isKnownSame(device, device) ? distrusted(ended) : ended;
 }
 
 function withoutWish(device: Device): Device {

@@ -97,7 +97,7 @@ describe("AdoptDevice", () => {
     expect(fleet.tables.devices.get(deviceId("d1"))).to.equal(undefined);
     expect(fleet.device("p1")).to.deep.include({
       ...{ hostId: "h2", attachState: "ATTACHING", generation: 101, health: "ONLINE", sliceBytes: MIB },
-      ...{ label: { labelId: LABEL }, lastSessionNumber: 200 },
+      ...{ label: { labelId: LABEL }, lastSessionNumber: 200, endedSessionNumber: 200 },
     });
     expect(fleet.device("p1").runs).to.deep.include(run);
     const disk = fleet.tables.disks.get(diskId("a"));

@@ -4,6 +4,7 @@ import { advance } from "../devices/attach-states.js";
 import { lastValue } from "../devices/counters.js";
 import { withReportedHealth } from "../devices/device-health.js";
 import { type DeviceSelector, requireDevices } from "../devices/device-selection.js";
+import { withSessionsEnded } from "../devices/ended-sessions.js";
 import { forgetDevice } from "../devices/foreign-devices.js";
 import { whyNotGone } from "../devices/foreign-labels.js";
 import { refusedFor, strangeLabelText } from "../devices/replaced.js";
@@ -156,9 +157,10 @@ function adopted(tx: RegistryTransaction, { place, former, found, labelId }: Ado
     removalRequested: false,
     label: { labelId },
     labelState: "VALID",
-    // All sessions so far are of the former place, or of what was in this one before.
     lastSessionNumber: lastValue(tx, "session_number"),
   };
+  // All sessions so far are of the former place, or of what was in this one before.
+  const ended = withSessionsEnded(tx, moved);
   // The drive may have been written to, or the one that it is a copy of, since it left its place.
-  return distrusted(withReportedHealth(advance(tx, moved, "add", nowMs), WELL, nowMs));
+  return distrusted(withReportedHealth(advance(tx, ended, "add", nowMs), WELL, nowMs));
 }

@@ -11,6 +11,7 @@ import { named } from "../devices/action-result.js";
 import { mayHaveGiven, nextDeviceGeneration } from "../devices/counters.js";
 import { devicesOfHost } from "../devices/device-selection.js";
 import { inSlices, requireSlices, type SliceSizes } from "../devices/division.js";
+import { endedSessions } from "../devices/ended-sessions.js";
 import { noteForeign } from "../devices/foreign-devices.js";
 import { type Leader, stampOf } from "../devices/orders.js";
 import { type LostSessions, lostSessions } from "../devices/remembered-runs.js";
@@ -90,6 +91,10 @@ export interface StampedDevice {
   readonly reason: string;
   /** Recorded identity of a device to attach. The agent must not open other hardware in its place. */
   readonly expected?: DeviceIdentity | undefined;
+  /** Set for a device to attach, unless 0: its agent ends all sessions up to this number. */
+  readonly endedSessionNumber?: number | undefined;
+  /** Label that a device to attach is known to carry; absent for none. */
+  readonly labelId?: string | undefined;
   /** Set for a device to attach whose agent has lost all its sessions. */
   readonly lost?: LostSessions | undefined;
 }
@@ -169,6 +174,8 @@ export function registerAgent(
       allowed.push({
         ...stamped,
         expected: identityOf(device),
+        endedSessionNumber: endedSessions(device),
+        labelId: device.label?.labelId,
         lost: registration.slices && reported.sessionNumber === 0 ? lostSessions(tx, device) : undefined,
       });
     else unknown.push(stamped);

@@ -32,6 +32,8 @@ interface FormerDevice {
 export interface Runs {
   /** Bytes that are not free, in order. */
   readonly runs: readonly Run[];
+  /** Sessions up to this number are of what was in the device's place before; absent for none. */
+  readonly endedSessionNumber?: number | undefined;
 }
 
 const FREE: Runs = { runs: [] };

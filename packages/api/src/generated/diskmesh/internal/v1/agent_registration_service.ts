@@ -249,6 +249,10 @@ export interface StampedDevice {
   floor: number;
   /** Set with `floor`: runs whose sessions the agent remembers from now on, by offset. */
   runs: RememberedRun[];
+  /** Set in allowed_devices. Used like DeviceOrder.ended_session_number. */
+  endedSessionNumber: number;
+  /** Set in allowed_devices. Used like DeviceOrder.label_id. */
+  labelId: string;
 }
 
 /** The devices that the agent must open, and those that it must close. */
@@ -1373,7 +1377,16 @@ export const RememberedRun: MessageFns<RememberedRun> = {
 };
 
 function createBaseStampedDevice(): StampedDevice {
-  return { deviceId: "", stamp: undefined, reason: "", expected: undefined, floor: 0, runs: [] };
+  return {
+    deviceId: "",
+    stamp: undefined,
+    reason: "",
+    expected: undefined,
+    floor: 0,
+    runs: [],
+    endedSessionNumber: 0,
+    labelId: "",
+  };
 }
 
 export const StampedDevice: MessageFns<StampedDevice> = {
@@ -1395,6 +1408,12 @@ export const StampedDevice: MessageFns<StampedDevice> = {
     }
     for (const v of message.runs) {
       RememberedRun.encode(v!, writer.uint32(50).fork()).join();
+    }
+    if (message.endedSessionNumber !== 0) {
+      writer.uint32(56).int64(message.endedSessionNumber);
+    }
+    if (message.labelId !== "") {
+      writer.uint32(66).string(message.labelId);
     }
     return writer;
   },
@@ -1460,6 +1479,22 @@ export const StampedDevice: MessageFns<StampedDevice> = {
             message.runs.push(RememberedRun.decode(reader, reader.uint32()));
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.endedSessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.labelId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1485,6 +1520,8 @@ export const StampedDevice: MessageFns<StampedDevice> = {
       : undefined;
     message.floor = object.floor ?? 0;
     message.runs = object.runs?.map((e) => RememberedRun.fromPartial(e)) || [];
+    message.endedSessionNumber = object.endedSessionNumber ?? 0;
+    message.labelId = object.labelId ?? "";
     return message;
   },
 };

@@ -239,7 +239,19 @@ export interface DeviceOrder {
     | Stamp
     | undefined;
   /** Expected identity of the device. Set for attach only. */
-  expected: ExpectedDevice | undefined;
+  expected:
+    | ExpectedDevice
+    | undefined;
+  /**
+   * Set for attach only: sessions up to this number are of what was in the device's place before. The agent ends them, and
+   * opens none of them again. 0: none are.
+   */
+  endedSessionNumber: number;
+  /**
+   * Set for attach only: ID of the label that the device is known to carry. After a restart the agent uses no file with
+   * another label. Empty: none is known.
+   */
+  labelId: string;
 }
 
 /** Outcome of an order for one device, or for one run of it. */
@@ -920,7 +932,7 @@ export const ExpectedDevice: MessageFns<ExpectedDevice> = {
 };
 
 function createBaseDeviceOrder(): DeviceOrder {
-  return { deviceId: "", stamp: undefined, expected: undefined };
+  return { deviceId: "", stamp: undefined, expected: undefined, endedSessionNumber: 0, labelId: "" };
 }
 
 export const DeviceOrder: MessageFns<DeviceOrder> = {
@@ -933,6 +945,12 @@ export const DeviceOrder: MessageFns<DeviceOrder> = {
     }
     if (message.expected !== undefined) {
       ExpectedDevice.encode(message.expected, writer.uint32(26).fork()).join();
+    }
+    if (message.endedSessionNumber !== 0) {
+      writer.uint32(32).int64(message.endedSessionNumber);
+    }
+    if (message.labelId !== "") {
+      writer.uint32(42).string(message.labelId);
     }
     return writer;
   },
@@ -974,6 +992,22 @@ export const DeviceOrder: MessageFns<DeviceOrder> = {
             message.expected = ExpectedDevice.decode(reader, reader.uint32());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.endedSessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.labelId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -996,6 +1030,8 @@ export const DeviceOrder: MessageFns<DeviceOrder> = {
     message.expected = (object.expected !== undefined && object.expected !== null)
       ? ExpectedDevice.fromPartial(object.expected)
       : undefined;
+    message.endedSessionNumber = object.endedSessionNumber ?? 0;
+    message.labelId = object.labelId ?? "";
     return message;
   },
 };
