@@ -12,12 +12,14 @@ import {
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { RegisterAgentResponse, RememberedRun } from "@diskmesh/api/internal";
-import { AbortedError, UnavailableError } from "@diskmesh/domain";
+import { AbortedError, type DeviceId, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify, spawnService } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { seal } from "./cache/seal.js";
 import { latestText } from "./cache/slots.js";
+import { type DeviceLabel, LABEL_BYTES, labelWrites } from "./model/label.js";
+import { NbdClient } from "./nbd/client.js";
 import { AgentScene, DEVICE_BYTES, DONE } from "./testing/agent-scene.js";
 
 /** Returns the latest contents of a cache file. */
@@ -114,6 +116,56 @@ describe("an agent's cache over restarts", () => {
       expect(device?.runsDigest, "no session is left").to.equal(createHash("sha256").update("").digest("hex"));
       known = found;
     }
+  });
+
+  it("knows the label of each device: bytes of another drive that were written over one while the agent was off are not served", async () => {
+    const { registry } = scene;
+    const SLICE = { offsetBytes: LABEL_BYTES, sizeBytes: LABEL_BYTES };
+    const labelOf = (deviceId: string, digit: string) => ({
+      ...{ fleetId: registry.tabletId, deviceId: deviceId as DeviceId, labelId: digit.repeat(32) },
+      ...{ sizeBytes: DEVICE_BYTES, sliceBytes: LABEL_BYTES, offsetBytes: 0 },
+    });
+    /** Returns the bytes of a labelled drive, filled with a letter. */
+    const bytesOf = (label: DeviceLabel, letter: string) => {
+      const bytes = Buffer.alloc(DEVICE_BYTES, letter);
+      for (const write of labelWrites(label, { state: "none" })) write.bytes.copy(bytes, write.offsetBytes);
+      return bytes;
+    };
+    const [own, others] = [labelOf("dev-a", "a"), labelOf("dev-z", "b")];
+    await scene.start({ remoteIoTimeoutMs: 1_000 });
+    const order = await scene.orders();
+    const { bootId, client } = order;
+    const about = { bootId, stamp: registry.stamp() };
+    const run = { deviceId: "dev-a", sizeBytes: LABEL_BYTES, label: own };
+    expect(await client.writeLabel({ ...about, sessionNumber: 1, ...run })).to.deep.include({ label: own });
+    const session = { sessionNumber: 2, diskId: "disk-1", holderHostId: "host-1" };
+    await client.openSession({ ...about, ...session, runs: [{ deviceId: "dev-a", ...SLICE }] });
+    const socketPath = await order.export("disk-1", 2, [{ deviceId: "dev-a", hostId: "host-1", ...SLICE }]);
+    /** Returns the letter that the disk's first byte has; "" while it cannot be read. */
+    const served = async () => {
+      const disk = await NbdClient.connect({ socketPath });
+      const letter = disk.read(0, 4_096).then(
+        (bytes) => String.fromCharCode(bytes[0] ?? 0),
+        () => "",
+      );
+      return letter.finally(() => disk.disconnect());
+    };
+    await registry.stop();
+    for (const [bytes, letter] of [
+      [bytesOf(own, "x"), "x"],
+      [bytesOf(others, "y"), ""],
+      [bytesOf(own, "x").fill(0, 0, LABEL_BYTES), "x"],
+    ] as const) {
+      await scene.agent.process.kill();
+      writeFileSync(scene.path("a"), bytes);
+      await scene.agent.process.start();
+      expect(await served()).to.equal(letter);
+      const [device] = (await scene.list()).devices;
+      expect(device?.attached).to.equal(letter !== "");
+      if (letter === "") expect(device?.healthMessage).to.match(/another label.*dev-z/);
+    }
+    await registry.start();
+    await registry.registered("host-1", 1);
   });
 
   it("gets floors and sessions of its devices back with the registration's answer", async () => {

@@ -10,7 +10,6 @@ import {
   type GetMirrorResponse,
   MirrorState,
   OrderOutcome,
-  type RegisterAgentResponse,
   type RememberedRun,
   ReportedDevice,
   type Run as RunMessage,
@@ -19,7 +18,6 @@ import {
 } from "@diskmesh/api/internal";
 import { type DeviceIdentity, ExportKind, Health, IdentifiedBy } from "@diskmesh/api/registry";
 import {
-  type DeviceId,
   formatHostPort,
   type HostId,
   InvalidArgumentError,
@@ -39,7 +37,7 @@ import type { DeviceProblem } from "./devices/device-problem.js";
 import type { UnreportedError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
 import type { Mirrored, MirrorStatus } from "./exports/mirror.js";
-import { encodeLabel } from "./labels/label-wire.js";
+import { encodeLabel, parseLabelId } from "./labels/label-wire.js";
 import type { RefusedFile } from "./model/discovery.js";
 import { devicesOf, placeOf } from "./model/exports.js";
 import type { FoundLabel } from "./model/label.js";
@@ -54,19 +52,18 @@ import {
   type RememberedSession,
 } from "./model/memory.js";
 import type { DeviceOrder } from "./model/orders.js";
-import type { RegistrationAnswer } from "./model/registration.js";
 import { type DeviceRun, describeRun, nameOfRun, overlaps, WHOLE_DEVICE } from "./model/runs.js";
 import { highestSession, lastSession, SESSION_KEY_BYTES } from "./model/sessions.js";
 import type { CopyOrder } from "./moves/copier.js";
 
-/** Translates between protobuf messages and the model; only this file and `label-wire.ts` do. */
+/** Translates between protobuf messages and the model; only this file, `registration-wire.ts` and `label-wire.ts` do. */
 
 /** Parses the stamp of a request other than an attach or detach order; its device generation is 0. */
 export function parseLeaderStamp(stamp: StampMessage | undefined): Stamp {
   return parseStampOf("stamp", stamp, 0);
 }
 
-function parseStamp(field: string, stamp: StampMessage | undefined): Stamp {
+export function parseStamp(field: string, stamp: StampMessage | undefined): Stamp {
   return parseStampOf(field, stamp, 1);
 }
 
@@ -80,7 +77,7 @@ function parseStampOf(field: string, stamp: StampMessage | undefined, minDeviceG
   return { tabletId, incarnation, tabletGeneration, deviceGeneration };
 }
 
-function atLeast(field: string, value: number, minimum: number): number {
+export function atLeast(field: string, value: number, minimum: number): number {
   if (value >= minimum) return value;
   throw new InvalidArgumentError(`${field} is ${value}: it must be at least ${minimum}`, { about: { field } });
 }
@@ -128,10 +125,27 @@ export function parseOrders(
   const orders = messages.map((message) => {
     const deviceId = parseDeviceId(message.deviceId);
     const stamp = parseStamp(`stamp of device ${deviceId}`, message.stamp);
-    return { deviceId, stamp, kind, expected: message.expected && parseExpected(message.expected) };
+    return {
+      deviceId,
+      stamp,
+      kind,
+      ...parseAttach(message),
+    };
   });
   refuseRepeated(orders.map(({ deviceId }) => deviceId));
   return orders;
+}
+
+/** Parses what an attach order says of the device. */
+export function parseAttach(
+  message: Pick<StampedDevice, "expected" | "endedSessionNumber" | "labelId"> | DeviceOrderMessage,
+) {
+  const { expected, endedSessionNumber, labelId } = message;
+  return {
+    expected: expected && parseExpected(expected),
+    endedSessionNumber: atLeast("ended_session_number", endedSessionNumber, 0),
+    labelId: labelId === "" ? undefined : parseLabelId("label_id", labelId),
+  };
 }
 
 function parseExpected(message: ExpectedDeviceMessage | DeviceIdentity): RememberedIdentity {
@@ -340,19 +354,6 @@ export function encodeRun(session: RememberedSession): RememberedRun {
   return { offsetBytes, sizeBytes, sessionNumber, diskId, holderHostId, ended, isErase: purpose === "erase" };
 }
 
-function parseRememberedRun(deviceId: DeviceId, run: RememberedRun): RememberedSession {
-  const { offsetBytes, sizeBytes } = parseRun({ deviceId, ...run });
-  return {
-    offsetBytes,
-    sizeBytes,
-    number: parseSessionNumber(run.sessionNumber),
-    purpose: run.isErase ? "erase" : "disk",
-    diskId: run.diskId === "" ? "" : parseDiskId(run.diskId),
-    holderHostId: run.holderHostId === "" ? "" : parseHostId(run.holderHostId, "holder_host_id"),
-    ended: run.ended,
-  };
-}
-
 /** Encodes a discovered file that registries would refuse: a device of size 0 in health ERROR. */
 export function encodeRefusedFile({ deviceId, path, reason }: RefusedFile, memory: AgentMemory): ReportedDevice {
   const sessionNumber = highestSession(memory, deviceId);
@@ -372,28 +373,4 @@ function printable(path: string): string {
 export function encodeHealth(problem: DeviceProblem | undefined): { health: Health; healthMessage: string } {
   if (problem === undefined) return { health: Health.ONLINE, healthMessage: "" };
   return { health: Health[problem.level], healthMessage: problem.message };
-}
-
-export function parseRegistrationAnswer(message: RegisterAgentResponse): RegistrationAnswer {
-  const parse = ({ deviceId: id, stamp, expected, floor, runs }: StampedDevice) => {
-    const deviceId = parseDeviceId(id);
-    return {
-      deviceId,
-      stamp: parseStamp(`stamp of device ${deviceId}`, stamp),
-      expected: expected && parseExpected(expected),
-      floor: atLeast("floor", floor, 0),
-      sessions: runs.map((run) => parseRememberedRun(deviceId, run)),
-    };
-  };
-  return {
-    tabletId: parseId("tablet_id", message.tabletId),
-    incarnation: parseId("incarnation", message.incarnation),
-    predecessors: message.predecessors.map(({ tabletId, incarnation }) => ({
-      tabletId: parseId("predecessors.tablet_id", tabletId),
-      incarnation: parseId("predecessors.incarnation", incarnation),
-    })),
-    tabletGeneration: atLeast("tablet_generation", message.tabletGeneration, 1),
-    allowed: message.allowedDevices.map(parse),
-    unknown: message.unknownDevices.map(parse),
-  };
 }

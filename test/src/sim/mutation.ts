@@ -17,9 +17,9 @@ export interface Modules {
   "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
   "disk-agent/model/runs": typeof import("../../../services/disk-agent/src/model/runs.js");
   "disk-agent/model/sessions": typeof import("../../../services/disk-agent/src/model/sessions.js");
+  "disk-agent/registration-wire": typeof import("../../../services/disk-agent/src/registration-wire.js");
   "disk-agent/remote/device-access": typeof import("../../../services/disk-agent/src/remote/device-access.js");
   "disk-agent/workers/heartbeats": typeof import("../../../services/disk-agent/src/workers/heartbeats.js");
-  "disk-agent/wire": typeof import("../../../services/disk-agent/src/wire.js");
   "disk-registry/agents/agent-clients": typeof import("../../../services/disk-registry/src/agents/agent-clients.js");
   "disk-registry/build-context": typeof import("../../../services/disk-registry/src/build-context.js");
   "disk-registry/model/devices/attach-states": typeof import("../../../services/disk-registry/src/model/devices/attach-states.js");

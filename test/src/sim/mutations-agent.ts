@@ -117,10 +117,15 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 1800,
     foundBy: 103,
     replaced: [
-      inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
-        const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
-        return parseRegistrationAnswer({ ...message, unknownDevices });
-      }),
+      inPlaceOf(
+        "disk-agent/registration-wire",
+        "parseRegistrationAnswer",
+        ({ parseRegistrationAnswer }) =>
+          (message) => {
+            const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
+            return parseRegistrationAnswer({ ...message, unknownDevices });
+          },
+      ),
     ],
   },
   {

@@ -15,6 +15,7 @@ export interface Accessed {
   /** Reason why the device's file is not the recorded one; undefined when it is. */
   readonly whyChanged: string | undefined;
   readonly holds: boolean;
+  readonly label: { readonly isPending: boolean };
   readonly granted: Pick<GrantedRuns, "at">;
   /** Processes outside the agent that have runs. */
   readonly borrowers: HeldBelow;
@@ -47,6 +48,7 @@ export function requireAccess(device: Accessed, memory: AgentMemory, access: Acc
   }
   if (whyChanged !== undefined) throw new UnavailableError(`device ${id} has changed: ${whyChanged}`, { about });
   if (!device.holds) throw notAttached(id);
+  if (device.label.isPending) throw new UnavailableError(`the label of device ${id} is being read`, { about });
   if (![device.borrowers, device.legs].every((each) => each.areGoneBelow(sessionNumber, current)))
     throw new UnavailableError(`an earlier session still has device ${id}`, { about });
   const granted = device.granted.at(current.offsetBytes);

@@ -153,7 +153,9 @@ export class DeviceTable {
         });
       }
     }
-    const opening = () => [...this.#files.values()].some((file) => file.phase === "opening");
+    const opening = () =>
+      [...this.#files.values()].some((file) => file.phase === "opening") ||
+      [...this.#devices.values()].some((device) => device.label.isPending);
     await this.until(() => (opening() || looking > 0 ? undefined : true), waitMs);
     for (const file of this.#files.values()) if (!file.isHeld) file.clear();
     await this.#opener.clearOthers();

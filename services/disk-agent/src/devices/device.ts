@@ -24,6 +24,7 @@ import type { LentFile } from "./file-lending.js";
 import { GrantedRuns } from "./granted-runs.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
+import { LabelCheck } from "./label-check.js";
 import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
 import { type DeviceOperation, OperationSums } from "./operation-sums.js";
@@ -54,6 +55,7 @@ export class Device implements FileUser {
   readonly borrowers: Borrowers;
   /** Block devices of sessions, where the kernel carries the bytes. */
   readonly legs: Legs;
+  readonly label: LabelCheck;
   #probesInFlight = 0;
   #probeProblem: DeviceProblem | undefined;
   #wanted = false;
@@ -70,6 +72,7 @@ export class Device implements FileUser {
     this.granted = new GrantedRuns(config.deviceId);
     this.borrowers = new Borrowers({ ...options, deviceId: config.deviceId });
     this.legs = new Legs(this, options);
+    this.label = new LabelCheck(this, options);
     this.#sizeBytes = config.sizeBytes ?? 0;
     file.devices.push(this);
   }
@@ -94,7 +97,7 @@ export class Device implements FileUser {
   }
 
   get attached(): boolean {
-    return this.holds && this.file.phase === "open";
+    return this.holds && this.file.phase === "open" && !this.label.isPending;
   }
 
   /** True when the detach is complete: no I/O is in flight, and the file is closed or open for other devices only. */
@@ -220,10 +223,7 @@ export class Device implements FileUser {
   verify(facts: FileFacts): void {
     const recorded = this.#options.ledger.memory.devices.get(this.id)?.identity;
     const unfit = whyUnfit(facts, this.config, recorded);
-    if (unfit !== undefined) {
-      this.#want(this.#wanted, unfit);
-      return;
-    }
+    if (unfit !== undefined) return void this.#want(this.#wanted, unfit);
     if (!this.#wanted) this.#failure = undefined;
     // Uses the recorded size; grown bytes belong to the device only once the registry accepts them.
     this.#sizeBytes = recorded?.sizeBytes || sizeIn(facts.sizeBytes, this.config);
@@ -270,6 +270,7 @@ export class Device implements FileUser {
   }
 
   noteOpened(handle: OpenHandle): void {
+    this.label.begin(handle);
     const { sessions = [] } = this.#options.ledger.memory.devices.get(this.id) ?? {};
     this.borrowers.endStrays(sessions, handle.lending, this.config.offsetBytes);
   }
@@ -356,8 +357,7 @@ export class Device implements FileUser {
   }
 
   #sync(sessionNumber: number, handle: OpenHandle): Promise<void> {
-    const { syncs = this.file } = handle;
-    return this.#lostWrites.sync(sessionNumber, () => syncs.sync(handle));
+    return this.#lostWrites.sync(sessionNumber, () => (handle.syncs ?? this.file).sync(handle));
   }
 
   async #io(io: Io, signal: AbortSignal | undefined, submit: Submit) {

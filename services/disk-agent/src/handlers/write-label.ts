@@ -3,6 +3,7 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
 import { parseLabel, parseLabelRun } from "../labels/label-wire.js";
+import { withDevice } from "../model/memory.js";
 import { encodeOutcome, parseLeaderStamp, parseSessionNumber } from "../wire.js";
 
 export async function writeLabel(context: AgentContext, request: WriteLabelRequest): Promise<WriteLabelResponse> {
@@ -16,5 +17,10 @@ export async function writeLabel(context: AgentContext, request: WriteLabelReque
       about: { device_id: run.deviceId },
     });
   const { outcome, label } = await context.labels.write(run, sessionNumber, wanted, stamp);
+  if (outcome.outcome === "done") {
+    const { ledger } = context;
+    ledger.remember(withDevice(ledger.memory, run.deviceId, { labelId: label?.labelId }));
+    await ledger.durable();
+  }
   return { outcome: encodeOutcome(outcome), label };
 }

@@ -17,16 +17,20 @@ export function parseLabelRun({ deviceId, sizeBytes }: WriteLabelRequest): Devic
 
 export function parseLabel(label: DeviceLabelMessage): DeviceLabel {
   const { fleetId, deviceId, labelId, sizeBytes, sliceBytes, offsetBytes } = label;
-  if (!/^[0-9a-f]{32}$/.test(labelId)) throw malformed("label_id", "must be 32 lower-case hex digits");
   if (offsetBytes < 0) throw malformed("offset_bytes", `is ${offsetBytes}: it must be at least 0`);
   return {
     fleetId: parseId("label.fleet_id", fleetId),
     deviceId: parseDeviceId(deviceId, "label.device_id"),
-    labelId,
+    labelId: parseLabelId("label.label_id", labelId),
     sizeBytes: parseSizeBytes("label.size_bytes", sizeBytes),
     sliceBytes: parseSizeBytes("label.slice_bytes", sliceBytes),
     offsetBytes,
   };
+}
+
+export function parseLabelId(field: string, labelId: string): string {
+  if (/^[0-9a-f]{32}$/.test(labelId)) return labelId;
+  throw new InvalidArgumentError(`${field} must be 32 lower-case hex digits`, { about: { field } });
 }
 
 function malformed(field: string, why: string): InvalidArgumentError {

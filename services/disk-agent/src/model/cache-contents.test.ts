@@ -18,7 +18,7 @@ function full(): AgentMemory {
   const session = { number: 7, purpose: "disk", ended: false, offsetBytes: 0, sizeBytes: 8192, ...holder } as const;
   const sessions = [session, { ...session, number: 9, offsetBytes: 8192, sizeBytes: 0, ended: true }];
   const order = { tabletGeneration: 4, deviceGeneration: 9, kind: "detach" } as const;
-  memory = withDevice(memory, "a" as DeviceId, { order, sessions, floor: 6 });
+  memory = withDevice(memory, "a" as DeviceId, { order, labelId: "ab".repeat(16), sessions, floor: 6 });
   const failed = { hardwareError: "EIO", hardwareErrorAtMs: 1_700_000_000_000 };
   memory = withDevice(memory, "b" as DeviceId, { order: { ...order, kind: "attach" }, ...failed });
   const access = { blockAddress: "127.0.0.1:7", sessionKey: "cd34" };

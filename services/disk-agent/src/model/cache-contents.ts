@@ -103,6 +103,7 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
     ...(order && { order }),
     ...identityIn("identity"),
     ...identityIn("formerIdentity"),
+    ...(device.labelId !== undefined && { labelId: asString(`${where}.labelId`, device.labelId) }),
     ...(sessions.length > 0 && { sessions }),
     ...(device.floor !== undefined && { floor: asCount(`${where}.floor`, device.floor) }),
     ...(hardwareError !== undefined && { hardwareError }),

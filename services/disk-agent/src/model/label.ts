@@ -69,6 +69,15 @@ export function isSameLabel(a: DeviceLabel, b: DeviceLabel): boolean {
   return textOf(a, 0) === textOf(b, 0);
 }
 
+/**
+ * Returns why a file with this label must not be held for a device with the remembered one; undefined when it may. The
+ * hardware was compared before: where that agrees, the registry has a missing or damaged label written again.
+ */
+export function whyOtherLabel(deviceId: DeviceId, rememberedId: string | undefined, found: FoundLabel) {
+  if (rememberedId === undefined || found.state !== "valid" || found.label.labelId === rememberedId) return undefined;
+  return `device ${deviceId} carries another label than it did: that of device ${found.label.deviceId}, with id ${found.label.labelId}`;
+}
+
 function encodeSlot(label: DeviceLabel, counter: number): Buffer {
   const text = Buffer.from(textOf(label, counter));
   if (TEXT_AT + text.length > BLOCK_BYTES) throw new Error(`the label of device ${label.deviceId} is too long`);

@@ -70,6 +70,8 @@ export interface DeviceMemory {
   readonly identity?: RememberedIdentity | undefined;
   /** Identity before the last detach order, of which `sessions` are; absent once the device is attached again. */
   readonly formerIdentity?: RememberedIdentity | undefined;
+  /** Label that the device is known to carry, as the registry said or the agent wrote it; absent while none is known. */
+  readonly labelId?: string | undefined;
   /** Sessions by offset. No two of them have a byte in common. */
   readonly sessions?: readonly RememberedSession[];
   /** Sessions up to this number that are not in `sessions` are refused: their runs were forgotten. Absent for 0. */

@@ -12,6 +12,7 @@ import { expect } from "chai";
 import { type AgentMemory, emptyMemory, isWanted, type OrderKind, withDevice } from "./memory.js";
 import { acceptRequest, decideOrder, isCurrentOrder, overtaken } from "./orders.js";
 import { WHOLE_DEVICE } from "./runs.js";
+import { decideOpenSession } from "./sessions.js";
 
 const HOST = "host-1" as HostId;
 const DEVICE = "device-1" as DeviceId;
@@ -202,6 +203,46 @@ describe("decideOrder (rule 2)", () => {
       expect(devices.get(OTHER)?.sessions).to.deep.equal(sessions);
     }
     expect(after(held, 1, "attach", { ...bytes, offsetBytes: 4096 }).devices.get(DEVICE)?.sessions).to.equal(sessions);
+  });
+
+  it("an attach ends the sessions up to the number that it names, and refuses them from then on", () => {
+    const session = { purpose: "disk", diskId: "disk-1", holderHostId: HOST, ended: false, sizeBytes: 4096 } as const;
+    const sessions = [4, 6].map((number) => ({ ...session, number, offsetBytes: number * 4096 }));
+    const held = withDevice(after(3, 1, "attach"), DEVICE, { sessions });
+    const attach = (generation: number, endedSessionNumber: number) => {
+      const order = { deviceId: DEVICE, stamp: stamp(3, generation), kind: "attach", endedSessionNumber } as const;
+      return decideOrder(held, KNOWN, order).memory.devices.get(DEVICE);
+    };
+    expect(attach(2, 5)).to.deep.include({ floor: 5, sessions: [{ ...sessions[0], ended: true }, sessions[1]] });
+    expect(attach(2, 0)).to.not.have.property("floor");
+    expect(attach(1, 5)?.sessions, "a repeated order").to.equal(sessions);
+    const late = { deviceId: DEVICE, offsetBytes: 0, sizeBytes: 4096 };
+    const opened = (memory: AgentMemory, number: number) =>
+      decideOpenSession(memory, late, { ...session, number }).verdict.verdict;
+    const ended = withDevice(held, DEVICE, attach(2, 5) ?? {});
+    expect([opened(held, 5), opened(ended, 5), opened(ended, 7)]).to.deep.equal([
+      "supersede",
+      "below_floor",
+      "supersede",
+    ]);
+  });
+
+  it("an attach brings the label that the device carries; a repeated one without a label forgets none", () => {
+    const labelAfter = (memory: AgentMemory, generation: number, kind: OrderKind, labelId?: string) => {
+      const { memory: next } = decideOrder(memory, KNOWN, {
+        deviceId: DEVICE,
+        stamp: stamp(3, generation),
+        kind,
+        labelId,
+      });
+      return { next, labelId: next.devices.get(DEVICE)?.labelId };
+    };
+    const { next: labelled, labelId } = labelAfter(registered(), 1, "attach", "a");
+    expect(labelId).to.equal("a");
+    expect(labelAfter(labelled, 1, "attach").labelId, "repeated").to.equal("a");
+    expect(labelAfter(labelled, 1, "attach", "b").labelId, "repeated").to.equal("b");
+    expect(labelAfter(labelled, 2, "attach").labelId).to.equal(undefined);
+    expect(labelAfter(labelled, 2, "detach").labelId).to.equal(undefined);
   });
 
   it("a replaced order is not current; a device is wanted unless its last order was detach", () => {

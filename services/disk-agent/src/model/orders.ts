@@ -18,7 +18,7 @@ import {
   rememberIdentity,
   withDevice,
 } from "./memory.js";
-import { endSessions } from "./sessions.js";
+import { endSessions, endSessionsUpTo } from "./sessions.js";
 
 /** An attach or detach order for one device. */
 export interface DeviceOrder {
@@ -27,6 +27,10 @@ export interface DeviceOrder {
   readonly kind: OrderKind;
   /** Set with an attach: the registry's record of the device. */
   readonly expected?: RememberedIdentity | undefined;
+  /** Set with an attach: sessions up to this number are of what was in the device's place before. Absent for 0. */
+  readonly endedSessionNumber?: number;
+  /** Set with an attach: the label that the registry knows to be the device's; absent for none. */
+  readonly labelId?: string | undefined;
 }
 
 export type OrderVerdict =
@@ -114,21 +118,41 @@ export function decideOrder(
   if (last !== undefined && lastKind !== undefined) {
     const difference = compareStamps(order.stamp, last);
     if (difference === 0 && lastKind === order.kind)
-      return { memory: withExpected(memory, order), verdict: { verdict: "converge" } };
+      return { memory: withLabel(withExpected(memory, order), order), verdict: { verdict: "converge" } };
     if (difference <= 0) return { memory, verdict: outdated(order, last, lastKind) };
   }
   const { tabletGeneration, deviceGeneration } = order.stamp;
   const remembered = { tabletGeneration, deviceGeneration, kind: order.kind };
   const { identity, formerIdentity } = memory.devices.get(order.deviceId) ?? {};
   if (order.kind === "detach") {
-    const change = { order: remembered, identity: undefined, formerIdentity: identity ?? formerIdentity };
+    const left = { identity: undefined, labelId: undefined, formerIdentity: identity ?? formerIdentity };
+    const change = { order: remembered, ...left };
     return { memory: withDevice(memory, order.deviceId, change), verdict: { verdict: "obey" } };
   }
-  // A session of the bytes that were detached must not read or write others.
-  const isOther = lastKind === "detach" && !isSameIdentity(formerIdentity, order.expected);
-  const ended = isOther ? endSessions(memory, order.deviceId) : memory;
-  const next = withDevice(ended, order.deviceId, { order: remembered, formerIdentity: undefined });
+  const ended = withSessionsEnded(memory, order);
+  const next = withDevice(ended, order.deviceId, {
+    order: remembered,
+    formerIdentity: undefined,
+    labelId: order.labelId,
+  });
   return { memory: withExpected(next, order), verdict: { verdict: "obey" } };
+}
+
+/** Ends the sessions that must not read or write the bytes that are attached: they are of others. */
+function withSessionsEnded(
+  memory: AgentMemory,
+  { deviceId, expected, endedSessionNumber = 0 }: DeviceOrder,
+): AgentMemory {
+  const { order, formerIdentity } = memory.devices.get(deviceId) ?? {};
+  const ended = endSessionsUpTo(memory, deviceId, endedSessionNumber);
+  const isOther = order?.kind === "detach" && !isSameIdentity(formerIdentity, expected);
+  return isOther ? endSessions(ended, deviceId) : ended;
+}
+
+/** Remembers another label. A repeated order that names none may be older than a label that was written since. */
+function withLabel(memory: AgentMemory, { kind, deviceId, labelId }: DeviceOrder): AgentMemory {
+  if (kind === "detach" || labelId === undefined) return memory;
+  return memory.devices.get(deviceId)?.labelId === labelId ? memory : withDevice(memory, deviceId, { labelId });
 }
 
 function withExpected(memory: AgentMemory, { deviceId, kind, expected }: DeviceOrder): AgentMemory {

@@ -107,6 +107,15 @@ export function endSessions(memory: AgentMemory, deviceId: DeviceId): AgentMemor
   return withDevice(memory, deviceId, { sessions: sessions.map((each) => ({ ...withoutKey(each), ended: true })) });
 }
 
+/** Ends all sessions of the device up to this number, and refuses those that were never opened here. */
+export function endSessionsUpTo(memory: AgentMemory, deviceId: DeviceId, upTo: number): AgentMemory {
+  const { sessions, floor } = sessionsOf(memory, deviceId);
+  const goesOn = ({ number, ended }: RememberedSession): boolean => ended || number > upTo;
+  if (upTo <= floor && sessions.every(goesOn)) return memory;
+  const left = sessions.map((each) => (goesOn(each) ? each : { ...withoutKey(each), ended: true }));
+  return withDevice(memory, deviceId, { ...(left.length > 0 && { sessions: left }), floor: Math.max(floor, upTo) });
+}
+
 /**
  * Forgets the run of an erase or label whose session has ended, because nothing of a former disk is left there. The floor
  * refuses its sessions from now on.

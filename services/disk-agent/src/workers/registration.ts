@@ -5,7 +5,8 @@ import { highestNumbers } from "../model/highest-numbers.js";
 import type { AgentMemory } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
 import { highestSession } from "../model/sessions.js";
-import { encodeRefusedFile, encodeReportedDevice, parseRegistrationAnswer } from "../wire.js";
+import { parseRegistrationAnswer } from "../registration-wire.js";
+import { encodeRefusedFile, encodeReportedDevice } from "../wire.js";
 import { Heartbeats, healthTold, type Registered, type RegistrationOptions, warningOf } from "./heartbeats.js";
 
 /**
