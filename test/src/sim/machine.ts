@@ -103,6 +103,14 @@ export class Machine {
     this.drives.set(a, atB).set(b, atA);
   }
 
+  /** Swaps the drives that two machines have at a path. No process may have them open. */
+  exchangeWith(other: Machine, path: string): void {
+    for (const machine of [this, other]) machine.noteTouched();
+    const [own, others] = [this.drives.get(path), other.drives.get(path)];
+    this.drives.set(path, others);
+    other.drives.set(path, own);
+  }
+
   /** Truncates a file to its first block, even while it is open. */
   cutOff(path: string): void {
     this.noteTouched();

@@ -2,8 +2,16 @@ import { inPlaceOf, type Mutation } from "./mutation.js";
 
 const ON_SLICES = { withinSeeds: 900, foundBy: 4, scenario: "disks on slices" } as const;
 
-/** Mistakes about the runs of drives that disks share. */
+/** Mistakes about the runs of drives that disks share, and about drives that are adopted. */
 export const SLICE_MUTATIONS: readonly Mutation[] = [
+  {
+    name: "keep-former-sessions",
+    mistake: "sessions of a device's former drive go on with the drive that the device has adopted",
+    withinSeeds: 900,
+    foundBy: 85,
+    scenario: "drives are adopted",
+    replaced: [inPlaceOf("disk-agent/model/sessions", "endSessionsUpTo", () => (memory) => memory)],
+  },
   {
     ...ON_SLICES,
     name: "grant-overlapping",

@@ -46,6 +46,7 @@ export class Operator {
     if (bytes.isOwnDrive(hostId, deviceId)) requests.confirmDevice(device);
     else if (!bytes.isOthersDrive(hostId, deviceId))
       requests.cms("addDevice", { hostId, deviceId, acceptUnidentified: true });
+    else if (node?.machine.ownPaths().length === 1) requests.adoptDevice(device);
     else if (node?.process.alive && random.chance(0.5)) {
       this.world.endAgent(node, true);
       node.machine.exchange("/dev/a", "/dev/b");

@@ -5,6 +5,7 @@ import type {
   Device as StoredDevice,
   Disk as StoredDisk,
 } from "@diskmesh/disk-registry/simulation";
+import type { Change } from "@diskmesh/tablet";
 import type { Random } from "../random.js";
 import type { BlockContents } from "./drive.js";
 import type { Faults } from "./faults.js";
@@ -79,6 +80,12 @@ export interface World extends Observer {
     isShared(hostId: string, deviceId: string): boolean;
     isOwnDrive(host: string, deviceId: string): boolean | undefined;
     isOthersDrive(host: string, deviceId: string): boolean;
+    isDriveOf(host: string, deviceId: string, formerId: string): boolean;
+  };
+  readonly adoptions: {
+    ask(deviceId: string): void;
+    begin(changes: readonly Change[]): ReadonlyMap<string, StoredDevice>;
+    isAdopted(deviceId: string, formerId: string): boolean;
   };
   readonly lives: {
     sent(method: string, request: unknown, from: SimProcess): void;
@@ -127,6 +134,7 @@ export interface World extends Observer {
     unpublishDisk(diskId: string, hostId: string): void;
     decideUnknown(device: StoredDevice, verdict: UnknownDiskVerdict): void;
     confirmDevice(device: StoredDevice): void;
+    adoptDevice(place: Selector): void;
     sayWhoLeads(): void;
     fenceHost(hostId: string): void;
     setHostState(hostIds: readonly string[], state: HostState.DEAD | HostState.ONLINE, fence?: boolean): void;
@@ -250,6 +258,7 @@ export type CmsRequest = Selector & {
   readonly force?: boolean;
   readonly keepData?: boolean;
   readonly acceptUnidentified?: boolean;
+  readonly eraseForeign?: boolean;
 };
 
 export type CmsMethod = "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice";

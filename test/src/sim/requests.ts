@@ -70,6 +70,18 @@ export class Requests {
     });
   }
 
+  /** Has the place adopt the drive that is there, as an operator who knows that it was moved. */
+  adoptDevice({ hostId, deviceId = "" }: Selector): void {
+    const request = { hostId, deviceId };
+    const hosts = this.world.hosts.map((host) => `host ${host}`);
+    this.#begin(request, [...hosts, ...DISK_IDS.map((diskId) => `disk ${diskId}`)]);
+    this.world.adoptions.ask(deviceId);
+    this.#run("adoptDevice", request, async () => {
+      const { result } = await this.#registry.adoptDevice(request);
+      return `${result?.code}: ${result?.message}`;
+    });
+  }
+
   /**
    * Calls RaiseNumbers or AdoptFleet, as an operator who knows which numbers were given and which registry is to lead.
    */

@@ -1,6 +1,7 @@
 import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
 import type { Plan, World } from "./parts.js";
+import { adoptDrives } from "./plan-adoptions.js";
 import { moveDisks } from "./plan-moves.js";
 import { splitParts, useSlices } from "./plan-slices.js";
 import {
@@ -31,7 +32,8 @@ export type ScenarioName =
   | "targets fail"
   | "disks on slices"
   | "parts are split"
-  | "slices go back";
+  | "slices go back"
+  | "drives are adopted";
 
 /** A schedule with few faults and requests, for mistakes that random runs seldom find. */
 export interface Scenario {
@@ -196,6 +198,15 @@ const SLICES_GO_BACK: Scenario = {
   faults: { ioMs: 5, agentCrash: 0.001, backup: 0.01, rewind: 0.002, copiedBack: 0.4, rival: 0.2 },
   length: 8,
 };
+/** A host adopts the drive of another one, while a disk is served that was on its device before. */
+const ARE_ADOPTED: Scenario = {
+  name: "drives are adopted",
+  faults: { ioMs: 5, slowIo: 0.02, lateMessage: 0.1, lateMessageMs: 500, agentCrash: 0.0005, registryCrash: 0.0005 },
+  hostCount: 2,
+  slices: 2,
+  length: 12,
+  plan: adoptDrives,
+};
 /** Divisor of the seeds that run these scenarios, so that other scenarios keep their seeds. */
 const RARE_EVERY = 30;
 const RARE = new Map([
@@ -204,6 +215,7 @@ const RARE = new Map([
   [12, PARTS_ARE_SPLIT],
   [16, MOVED],
   [22, TARGETS_FAIL],
+  [25, ARE_ADOPTED],
   [28, SLICES_GO_BACK],
 ]);
 

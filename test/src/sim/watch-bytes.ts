@@ -188,6 +188,12 @@ export class ByteWatch implements MachineWatch {
     return own && own === this.#driveAt(host, deviceId);
   }
 
+  /** Returns whether the drive at the device's path is the one that another device was operated with. */
+  isDriveOf(host: string, deviceId: string, formerId: string): boolean {
+    const drive = this.#driveAt(host, deviceId);
+    return drive !== undefined && drive === this.#driveOf.get(formerId);
+  }
+
   /** Returns whether the drive at the device's path has data of another device with a disk. */
   isOthersDrive(host: string, deviceId: string): boolean {
     const drive = this.#driveAt(host, deviceId);

@@ -81,7 +81,9 @@ export class MoveWatch {
         this.world.violation(`part ${index} of disk ${diskId} has ${counting.length} copies that count`);
       const was = before?.createdAtMs === after.createdAtMs ? formerPart(part, before, after) : undefined;
       if (before === undefined || was === undefined) continue;
-      if (nameOf(countingIn(was)) !== nameOf(countingIn(part))) this.#movedTo(countingIn(part), was, before, after);
+      const [from, to] = [countingIn(was), countingIn(part)];
+      const isAdopted = this.world.adoptions.isAdopted(to?.deviceId ?? "", from?.deviceId ?? "");
+      if (nameOf(from) !== nameOf(to) && !isAdopted) this.#movedTo(to, was, before, after);
       this.#checkLeaving(was, part, before, after);
     }
   }

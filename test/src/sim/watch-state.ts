@@ -53,6 +53,7 @@ export class StateWatch {
         devices.push({ before: store.device(key), after: document as Device });
       if (table === "disks") disks.push({ before: store.disk(key), after: (document as Disk | null) ?? undefined });
     }
+    const adopted = this.world.adoptions.begin(changes);
     const hostsBefore = new Map([...store.hosts()].map((host) => [host.hostId as string, host]));
     apply();
     const raisedBy = [
@@ -68,7 +69,7 @@ export class StateWatch {
       this.#trace(by, before, after);
       highest = Math.max(highest, this.#checkGeneration(before, after));
       this.#checkAttachState(before, after, hostsBefore.get(after.hostId));
-      this.#checkUse(before, after, hostsBefore.get(after.hostId));
+      this.#checkUse(adopted.get(after.deviceId) ?? before, after, hostsBefore.get(after.hostId));
       this.#checkLeaving(before, after, hostsBefore.get(after.hostId));
     }
     this.#highestGeneration = highest;

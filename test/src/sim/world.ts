@@ -19,6 +19,7 @@ import { type Scenario, scenarioOf, slicesOf } from "./scenarios.js";
 import { SimStore } from "./store.js";
 import { settled, Timeline } from "./timeline.js";
 import { Violation } from "./violation.js";
+import { AdoptionWatch } from "./watch-adoptions.js";
 import { ByteWatch } from "./watch-bytes.js";
 import { MoveWatch } from "./watch-moves.js";
 import { OrderWatch } from "./watch-orders.js";
@@ -51,6 +52,7 @@ export class SimulatedWorld implements World {
   readonly acknowledged: Acknowledged;
   readonly rewinds: Rewinds;
   readonly lives: Lives;
+  readonly adoptions = new AdoptionWatch(this);
   readonly requests: Requests;
   readonly operator: Operator;
   readonly user: DiskUser;

@@ -1,0 +1,39 @@
+import type { Device } from "@diskmesh/disk-registry/simulation";
+import type { Change } from "@diskmesh/tablet";
+import type { World } from "./parts.js";
+
+/** Knows which device became which by an adoption, which only an operator requests, where the drive really is. */
+export class AdoptionWatch {
+  readonly #asked = new Set<string>();
+  /** Device that each device was before its last adoption, by the device's id. */
+  readonly #formerOf = new Map<string, Device>();
+
+  constructor(private readonly world: World) {}
+
+  ask(deviceId: string): void {
+    this.#asked.add(deviceId);
+  }
+
+  /** Called before a commit is applied. Returns the former devices of those that the commit adopts, by their ids. */
+  begin(changes: readonly Change[]): ReadonlyMap<string, Device> {
+    const { store, bytes } = this.world;
+    const adopted = new Map<string, Device>();
+    for (const { table, key, document } of changes) {
+      const device = table === "devices" ? (document as Device | null) : null;
+      const labelId = device?.label?.labelId;
+      if (device === null || labelId === undefined || !this.#asked.has(key)) continue;
+      const former = [...store.devices()].find((each) => each.label?.labelId === labelId && each.deviceId !== key);
+      if (former === undefined) continue;
+      if (!bytes.isDriveOf(device.hostId, key, former.deviceId))
+        this.world.violation(`${key} adopted the drive of ${former.deviceId}, which is not in its place`);
+      adopted.set(key, former);
+      this.#formerOf.set(key, former);
+    }
+    return adopted;
+  }
+
+  /** Returns whether the device has become the other one by an adoption. */
+  isAdopted(deviceId: string, formerId: string): boolean {
+    return this.#formerOf.get(deviceId)?.deviceId === formerId;
+  }
+}
