@@ -31,6 +31,13 @@ describe("an explanation", () => {
   ];
   for (const [what, causes, told] of ROWS) it(what, () => expect(chainOf(causes).join(" ")).to.equal(told));
 
+  it("tells a cause that two subjects have once, of the first", () => {
+    const causesOf = ({ name }: Thing): Cause<Thing, string>[] => [
+      { subject: thing(name), reason: "SHARED", message: "a and b", becauseOf: ["a", "b"].map(thing) },
+    ];
+    expect(explanation("", thing("b"), causesOf).causes.map(({ subject }) => subject?.name)).to.deep.equal(["b"]);
+  });
+
   it("explains several subjects at once", () =>
     expect(chainOf("a b>c c", ["a", "b"])).to.deep.equal(["a", "b>c", "c"]));
 });

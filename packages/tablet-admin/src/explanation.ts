@@ -11,7 +11,7 @@ export const MAX_CAUSES = 50;
 
 /**
  * Returns the causes of each subject, and then, breadth first, the causes of all subjects that these wait for. Each
- * subject occurs once.
+ * subject occurs once, and so does a cause that two subjects have.
  */
 export function explanation<Subject extends Named, Reason extends string>(
   summary: string,
@@ -19,7 +19,7 @@ export function explanation<Subject extends Named, Reason extends string>(
   causesOf: (subject: Subject) => readonly Cause<Subject, Reason>[],
 ): ExplainResponse {
   const causes: CauseMessage[] = [];
-  const asked = new Set<string>();
+  const [asked, told] = [new Set<string>(), new Set<string>()];
   const queue: Subject[] = [subject].flat() as Subject[];
   for (let next = queue.shift(); next !== undefined && causes.length < MAX_CAUSES; next = queue.shift()) {
     const key = keyOf(next);
@@ -28,7 +28,9 @@ export function explanation<Subject extends Named, Reason extends string>(
     for (const cause of causesOf(next)) {
       const { becauseOf = [], isEcho } = cause;
       if (isEcho && becauseOf.every((each) => asked.has(keyOf(each)))) continue;
-      causes.push(causeMessage(cause));
+      const text = `${cause.reason} ${cause.message}`;
+      if (!told.has(text)) causes.push(causeMessage(cause));
+      told.add(text);
       queue.push(...becauseOf);
     }
   }

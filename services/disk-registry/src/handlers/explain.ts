@@ -54,7 +54,9 @@ function withThingsOfHost(
     const trouble = troubleOf(tables, each, known);
     return trouble === undefined ? [] : [{ ...trouble, becauseOf: [] }];
   });
-  return { summary, causes: [...causes, ...more].slice(0, MAX_CAUSES) };
+  const told = new Set(causes.map(({ message }) => message));
+  const unsaid = more.filter(({ message }) => !told.has(message));
+  return { summary, causes: [...causes, ...unsaid].slice(0, MAX_CAUSES) };
 }
 
 function parseSubject(subject: SubjectMessage | undefined): Subject {
