@@ -1,6 +1,13 @@
 import { ownerOf, unlabelled } from "../identity/labels.js";
 import { holdsAnyDisk } from "../store/runs.js";
-import { type Device, type Host, isHeld, type RegistryTables, type RegistryTransaction } from "../store/schema.js";
+import {
+  type Device,
+  type Host,
+  isAway,
+  isHeld,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "../store/schema.js";
 import { disksText } from "./action-result.js";
 import { strangeLabelText } from "./replaced.js";
 
@@ -15,6 +22,8 @@ export function whyForeign(tables: RegistryTables, device: Device, eraseForeign:
   const isOwn = owner?.deviceId === deviceId;
   if (owner !== undefined && !isOwn && holdsAnyDisk(owner) && whyNotGone(tables, owner) === undefined)
     return `device ${deviceId} of host ${hostId} carries the label of device ${owner.deviceId}, which is gone from host ${owner.hostId} and holds ${disksText(owner)}: AdoptDevice makes it that device, with what is on it (diskmesh adopt-device ${hostId} ${deviceId}); to give up what is on it, purge device ${owner.deviceId} first`;
+  if (owner !== undefined && !isOwn && holdsAnyDisk(owner) && !isKnownInPlace(tables, owner))
+    return `device ${deviceId} of host ${hostId} carries the label of device ${owner.deviceId}, which holds ${disksText(owner)}, and may be its drive: host ${owner.hostId} does not say that the drive is still there: once its agent has said what is there, or the host is declared DEAD (SetHostState), AdoptDevice or AddDevice decides`;
   // Nothing is lost: the registry knows the label, and has nothing on its device.
   const isUnused = owner !== undefined && (isOwn ? attachState !== "UNKNOWN" : !holdsAnyDisk(owner) && !isHeld(owner));
   if (eraseForeign || isUnused) return undefined;
@@ -36,6 +45,13 @@ export function overwritten(tx: RegistryTransaction, device: Device): Device {
     if (whyNotGone(tx, former) === undefined) tx.devices.put(unlabelled(former));
   }
   return unlabelled(device);
+}
+
+/** Returns whether the device's agent, which is heard, holds the device's drive in its place. */
+export function isKnownInPlace(tables: RegistryTables, device: Device): boolean {
+  const host = tables.hosts.get(device.hostId);
+  const isHeard = host !== undefined && !isAway(host) && host.mustRegister === undefined;
+  return isHeard && device.attachState === "ATTACHED" && whyNotGone(tables, device) !== undefined;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { known } from "../../testing/causes.js";
 import { aDevice, aHost, type DeviceFields, deviceId, diskId, hostId, TestFleet } from "../../testing/fleet-fixture.js";
+import type { Host } from "../store/schema.js";
 import { causesOf } from "./explain.js";
 
 const LABEL = "a".repeat(32);
@@ -9,6 +10,8 @@ const replacement = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber
 
 interface Row {
   readonly title: string;
+  /** Host of d1. */
+  readonly h1?: Partial<Host>;
   readonly d1?: DeviceFields;
   /** Device of host h2, which is not added. Undefined: there is none. */
   readonly p1?: DeviceFields;
@@ -56,6 +59,18 @@ const rows: readonly Row[] = [
     command: "diskmesh add-device h2 p1 --erase-foreign",
   },
   {
+    title: "its drive, or a copy of it, is in another place, and its host is silent",
+    ...{ h1: { state: "UNAVAILABLE" as const }, d1: holding, p1: ofD1 },
+    of: "d1",
+    reason: "FOUND_ELSEWHERE",
+  },
+  {
+    title: "it has the drive, or a copy of it, of another device that its agent has not opened",
+    ...{ d1: { ...holding, attachState: "ATTACHING" }, p1: ofD1 },
+    of: "p1",
+    reason: "FOUND_ELSEWHERE",
+  },
+  {
     title: "its place has a copy of its drive",
     d1: { ...holding, replacement: { ...replacement, refusedFor: "LABEL_ON_OTHER_HARDWARE" } },
     of: "d1",
@@ -100,11 +115,11 @@ const rows: readonly Row[] = [
 ];
 
 describe("the causes of a device with a label", () => {
-  for (const { title, d1 = {}, p1, of, reason, command } of rows)
+  for (const { title, h1 = {}, d1 = {}, p1, of, reason, command } of rows)
     it(`${title} -> ${reason}`, () => {
       const place = p1 && aDevice("p1", { hostId: hostId("h2"), attachState: "UNKNOWN", detachConfirmed: true, ...p1 });
       const devices = [aDevice("d1", d1), ...(place === undefined ? [] : [place])];
-      const fleet = new TestFleet({ hosts: [aHost("h1"), aHost("h2")], devices });
+      const fleet = new TestFleet({ hosts: [aHost("h1", h1), aHost("h2")], devices });
       const causes = causesOf(fleet.tables, { kind: "DEVICE", name: deviceId(of) }, known());
       const [cause] = causes;
       expect(cause?.reason).to.equal(reason);

@@ -1,6 +1,6 @@
 import type { Cure } from "@diskmesh/domain";
 import { disksOnItText, disksText } from "../devices/action-result.js";
-import { whyForeign, whyNotGone } from "../devices/foreign-labels.js";
+import { isKnownInPlace, whyForeign, whyNotGone } from "../devices/foreign-labels.js";
 import { isUnproven, type Replaced, refusedFor, strangeLabelText, whyReplaced } from "../devices/replaced.js";
 import { otherPlacesOf, ownerOf } from "../identity/labels.js";
 import { holdsAnyDisk } from "../store/runs.js";
@@ -42,6 +42,13 @@ function inAnotherPlace(tables: RegistryTables, device: Device, place: Device): 
       message: `${where}, which is not in its own place`,
       cures: [holdsAnyDisk(place) ? putBack(place) : goOn(device, place)],
       becauseOf,
+    };
+  if (!isKnownInPlace(tables, device))
+    return {
+      reason: "FOUND_ELSEWHERE",
+      message: `${where}, whose agent does not say what is in its own place`,
+      cures: [["have the agent there say what is in its place, or, if its host is gone for good, declare it DEAD", ""]],
+      becauseOf: [...becauseOf, { kind: "HOST", name: device.hostId }],
     };
   return {
     reason: "LABEL_TWICE",

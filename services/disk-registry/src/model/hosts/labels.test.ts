@@ -16,7 +16,7 @@ import type { ReportedDevice } from "../devices/reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS } from "../devices/same-bytes.js";
 import type { ReportedLabel } from "../identity/labels.js";
 import { labelDue, withLabel } from "../store/label-due.js";
-import type { Device } from "../store/schema.js";
+import type { Device, Host } from "../store/schema.js";
 import { addDevice } from "./add-action.js";
 import { confirmDevice } from "./confirm-action.js";
 
@@ -205,9 +205,29 @@ describe("labels", () => {
       attachState: "UNKNOWN",
       foundLabel: { labelId: OWN, deviceId: "d1" },
     });
-    expect(() => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d3") }, call))).to.throw(
-      /carries the label of device d1, which is in use/,
-    );
+  });
+
+  it("a copy is added, to be erased, only while the drive with the disks is known to be in its place", () => {
+    const fleet = fleetOf(HELD, { attachState: "UNKNOWN", hostId: hostId("h2") });
+    const found = { labelState: "VALID", foundLabel: { labelId: OWN, deviceId: deviceId("d1") } } as const;
+    fleet.transact((tx) => tx.devices.put({ ...fleet.device("d2"), ...found }));
+    const add = (eraseForeign: boolean) => () =>
+      fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d2") }, { ...call, eraseForeign }));
+    expect(add(false)).to.throw(/carries the label of device d1, which is in use/);
+    const host = fleet.tables.hosts.get(hostId("h1")) as Host;
+    const device = fleet.device("d1");
+    const unknown: [Partial<Host>, DeviceFields][] = [
+      [{ state: "UNAVAILABLE" }, {}],
+      [{ mustRegister: true }, {}],
+      [{}, { attachState: "ATTACHING" }],
+    ];
+    for (const [ofHost, ofDevice] of unknown) {
+      fleet.transact((tx) => tx.hosts.put({ ...host, ...ofHost }));
+      fleet.transact((tx) => tx.devices.put({ ...device, ...ofDevice }));
+      expect(add(true)).to.throw(/holds disk a, and may be its drive: host h1 does not say/);
+    }
+    fleet.transact((tx) => tx.devices.put(device));
+    expect(add(true)().code).to.equal("S_OK");
   });
 
   it("a label that a user of a disk of 0.1.0 wrote makes no other drive a copy", () => {
