@@ -127,7 +127,7 @@ describe("the systemd units", () => {
       const { verified, rights } = analyzeWith("kernel-engine.conf", "disk-agent");
       expect(verified).to.deep.equal([0, ""]);
       const given = [...rights.matchAll(/^✗ .*~(CAP_\S+)/gm)].map(([, right]) => right);
-      expect(given).to.have.members(["CAP_SYS_ADMIN", "CAP_MKNOD"]);
+      expect(given).to.have.members(["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_SYSLOG"]);
     });
 
     it("the user of drivers is created, and is the one that services choose", () => {

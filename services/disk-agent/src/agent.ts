@@ -25,7 +25,7 @@ import { SessionOrders } from "./devices/session-orders.js";
 import { deviceOffers } from "./drivers/device-offers.js";
 import { VendorCalls } from "./drivers/vendor-calls.js";
 import type { AgentEdges } from "./edges.js";
-import { chooseEngine } from "./exports/choose-engine.js";
+import { type Chosen, chooseEngine } from "./exports/choose-engine.js";
 import { diskIdOfExport } from "./exports/export-path.js";
 import { ExportTable } from "./exports/export-table.js";
 import { makeEngines } from "./exports/make-engines.js";
@@ -137,7 +137,7 @@ function systemEdges(
   config: AgentConfig,
   limits: AgentLimits,
   log: Logger,
-  found: { readonly io: IoCounters } & Pick<AgentEdges, "engine" | "mapper" | "opener" | "whyNoBlockDevices">,
+  found: { readonly io: IoCounters } & Pick<AgentEdges, keyof Chosen | "whyNoBlockDevices">,
 ): AgentEdges {
   const { tls, registry } = config;
   const common = { tls, defaultDeadlineMs: limits.registerTimeoutMs };
@@ -215,7 +215,7 @@ function makeContext(
   const { orderTimeoutMs: answerTimeoutMs, maxInFlightIoPerDevice, hangs, maxDevices, maxDevicesPerFile } = limits;
   const registrationDue = new RegistrationDue();
   const onChange = () => registrationDue.declare();
-  const { opener, mapper } = edges;
+  const { opener, mapper, driveErrors } = edges;
   const devices = new DeviceTable({
     devices: config.devices,
     ledger,
@@ -244,7 +244,7 @@ function makeContext(
     ledger,
     devices,
     rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
-    prober: new Prober({ devices, clock, random: edges.random, warningAfterMs, errorAfterMs }),
+    prober: new Prober({ devices, driveErrors, clock, random: edges.random, warningAfterMs, errorAfterMs }),
     registrationDue,
     attachOrders: new AttachOrders(ledger, devices),
     sessions,

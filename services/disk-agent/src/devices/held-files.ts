@@ -91,6 +91,7 @@ export class HeldFiles implements FileOpener {
       punchHole: handle.punchHole.bind(handle),
       ...(handle.lending && { lending: handle.lending }),
       ...(handle.guard && { guard: handle.guard }),
+      ...(handle.drive && { drive: handle.drive }),
       ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),
       close,
     };

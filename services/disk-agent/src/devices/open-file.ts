@@ -11,6 +11,7 @@ import {
 } from "@diskmesh/file-lock";
 import { readDirect } from "../host/direct-read.js";
 import { diskSequence, serialNumberOf } from "../host/sysfs.js";
+import type { DrivePlace } from "../model/drive-errors.js";
 import { type FileLending, lendingOf } from "./file-lending.js";
 import type { FileSyncs } from "./file-syncs.js";
 
@@ -27,6 +28,8 @@ export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasyn
   readonly lending?: FileLending;
   /** Number of the device on which the legs of sessions lie. Present where the kernel carries the bytes. */
   readonly guard?: string;
+  /** Place of the file on its drive. Present where the kernel carries the bytes. */
+  readonly drive?: DrivePlace;
   /** Syncs of this descriptor alone. Absent for a descriptor that all sessions share. */
   readonly syncs?: FileSyncs;
 }

@@ -22,6 +22,7 @@ describe("health probes", () => {
     await fixture.order("detach", "c", 3);
     clock = new ManualClock();
     prober = new Prober({
+      driveErrors: undefined,
       devices: fixture.devices,
       clock,
       random: () => 0.99,
@@ -35,7 +36,7 @@ describe("health probes", () => {
   const healthOf = (id: string) => fixture.device(id).problem?.level ?? "ONLINE";
 
   it("keep an answering device ONLINE, read only held devices, and include the last block", async () => {
-    prober.look();
+    void prober.look();
     await eventually(() => fixture.files.readPositions.length === 2);
     expect(fixture.files.readPositions).to.deep.equal([SIZE - 4096, SIZE - 4096]);
     expect(["a", "b", "c"].map(healthOf)).to.deep.equal(["ONLINE", "ONLINE", "ONLINE"]);
@@ -43,14 +44,14 @@ describe("health probes", () => {
 
   it("make a device WARNING, then ERROR, while its read hangs, and ONLINE once it ends", async () => {
     fixture.files.hang(fixture.device("a").config.path);
-    prober.look();
+    void prober.look();
     await clock.advance(100);
     expect(healthOf("a")).to.equal("WARNING");
     // The reads are real, and the test's clock runs faster than they do.
     await eventually(() => healthOf("b") === "ONLINE");
     for (let round = 0; round < 10; round++) {
       await clock.advance(100);
-      prober.look();
+      void prober.look();
     }
     expect(healthOf("a")).to.equal("ERROR");
     await eventually(() => healthOf("b") === "ONLINE");
@@ -69,13 +70,14 @@ describe("health probes", () => {
       if (id !== "ok") many.files.hang(many.device(id).config.path);
     }
     const probing = new Prober({
+      driveErrors: undefined,
       devices: many.devices,
       clock,
       random: () => 0,
       warningAfterMs: 100,
       errorAfterMs: 1_000,
     });
-    probing.look();
+    void probing.look();
     await clock.advance(250);
     await eventually(() => many.files.readPositions.length === 1);
     many.files.unhang();
@@ -84,7 +86,7 @@ describe("health probes", () => {
 
   it("delay a detach while they hang, so that the descriptor is not closed under them", async () => {
     fixture.files.hang(fixture.device("a").config.path);
-    prober.look();
+    void prober.look();
     await eventually(() => fixture.files.hangingReads === 1);
     expect(await fixture.order("detach", "a", 10)).to.equal("pending");
     expect(await fixture.openSession("b", 5), "another device").to.equal("done");
@@ -94,7 +96,7 @@ describe("health probes", () => {
 
   it("delay no session while they hang, because they change nothing", async () => {
     fixture.files.hang(fixture.device("a").config.path);
-    prober.look();
+    void prober.look();
     await eventually(() => fixture.files.hangingReads === 1);
     expect(await fixture.openSession("a", 5)).to.equal("done");
     fixture.files.unhang();
@@ -102,11 +104,11 @@ describe("health probes", () => {
 
   it("make a device ERROR with the reason when a read fails", async () => {
     fixture.files.failNextRead = new Error("EIO: input/output error");
-    prober.look();
+    void prober.look();
     await eventually(() => expect(["a", "b"].map(healthOf)).to.include("ERROR"));
     const failed = ["a", "b"].find((id) => healthOf(id) === "ERROR") ?? "";
     expect(fixture.device(failed).problem?.message).to.match(/reading block 15 .* failed: EIO/);
-    prober.look();
+    void prober.look();
     await eventually(() => healthOf(failed) === "ONLINE");
   });
 });

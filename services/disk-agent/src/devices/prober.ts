@@ -1,4 +1,5 @@
 import { type Clock, Slots } from "@diskmesh/service";
+import type { DriveErrors } from "../kernel/drive-errors.js";
 import type { Device } from "./device.js";
 import { hangOf } from "./device-problem.js";
 import type { DeviceTable } from "./device-table.js";
@@ -8,6 +9,8 @@ const AT_ONCE = 4;
 
 export interface ProberOptions {
   readonly devices: DeviceTable;
+  /** Absent where programs see all errors of drives. */
+  readonly driveErrors: DriveErrors | undefined;
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
@@ -32,15 +35,16 @@ export class Prober {
 
   /**
    * Starts a probe of each held device that has none running, and sets the health of devices whose probe is slow. Does
-   * not wait for the reads.
+   * not wait for the reads. Resolves once the errors of the kernel's log are noted.
    */
-  look(): void {
-    const { devices, clock, warningAfterMs } = this.#options;
+  async look(): Promise<void> {
+    const { devices, driveErrors, clock, warningAfterMs } = this.#options;
     for (const device of devices.all()) {
       const startedAtMs = this.#running.get(device);
       if (startedAtMs !== undefined) this.#judge(device, clock.monotonicMs() - startedAtMs);
       else if (device.attached) void this.#probe(device, warningAfterMs);
     }
+    await driveErrors?.look(devices);
   }
 
   async #probe(device: Device, warningAfterMs: number): Promise<void> {

@@ -1,10 +1,11 @@
 import { execFile } from "node:child_process";
 import { realpathSync } from "node:fs";
 import { promisify } from "node:util";
-import { type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type Logger, messageOf, silentLogger, UnavailableError } from "@diskmesh/domain";
 import type { AgentConfig } from "../config.js";
 import { type FileOpener, makeFileOpener } from "../devices/open-file.js";
 import { DeviceMapper, whyNoKernel } from "../kernel/device-mapper.js";
+import { type DriveErrors, openDriveErrors } from "../kernel/drive-errors.js";
 import { GuardedFiles } from "../kernel/guarded-files.js";
 import { PROGRAM } from "../qemu/daemon.js";
 import type { EngineName } from "./engine.js";
@@ -19,12 +20,15 @@ interface Choice {
 
 const NOT_ASKED = "the config names another engine";
 
-interface Chosen {
+/** Engine of a host, and what it needs. */
+export interface Chosen {
   readonly engine: EngineName;
   /** Present with the engine kernel. */
   readonly mapper: DeviceMapper | undefined;
   /** Opens device files as the engine needs them. */
   readonly opener: FileOpener;
+  /** Present with the engine kernel where its log can be read. */
+  readonly driveErrors?: DriveErrors | undefined;
 }
 
 /** Decides which engine carries the bytes, and logs that. Throws UnavailableError when the named one cannot. */
@@ -36,7 +40,13 @@ export async function chooseEngine(
   log.info({ engine, others }, "data path engine chosen");
   const mapper = new DeviceMapper(realpathSync(baseFolder));
   const files = makeFileOpener({ requireLocks: requireFileLocks });
-  if (engine === "kernel") return { engine, mapper, opener: new GuardedFiles({ files, mapper, log }) };
+  if (engine === "kernel") {
+    const driveErrors = await openDriveErrors(log);
+    const opener = new GuardedFiles({ files, mapper, log });
+    if (typeof driveErrors !== "string") return { engine, mapper, opener, driveErrors };
+    log.warn({ reason: driveErrors }, "errors of drives not read from the kernel's log");
+    return { engine, mapper, opener };
+  }
   // Their sessions would write beside those of the other engine.
   if (await mapper.hasAny())
     throw new UnavailableError(
@@ -50,6 +60,9 @@ export async function describeEngine(named: "auto" | EngineName): Promise<string
   try {
     const { engine, others } = await choose(named);
     const reasons = Object.entries(others).map(([name, reason]) => `not ${name}: ${reason}`);
+    const driveErrors = engine === "kernel" ? await openDriveErrors(silentLogger) : undefined;
+    if (typeof driveErrors === "string") reasons.push(driveErrors);
+    else await driveErrors?.close();
     return [`engine ${engine} carries the bytes of disks`, ...reasons].join("; ");
   } catch (error) {
     return messageOf(error);

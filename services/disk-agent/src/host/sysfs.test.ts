@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { fileOpener } from "../testing/slow-files.js";
-import { diskSequence, serialNumberOf } from "./sysfs.js";
+import { diskSequence, drivePlaceOf, serialNumberOf } from "./sysfs.js";
 
 describe("the kernel's facts about a drive", () => {
   // Folder with the layout of Linux: dev/block holds links into the folders of the drives, and partitions are folders
@@ -22,6 +22,7 @@ describe("the kernel's facts about a drive", () => {
     file("devices/virtio/vda/serial", "disk-7\n");
     file("devices/virtio/vda/diskseq", "9\n");
     file("devices/virtio/vda/vda1/partition", "1\n");
+    file("devices/virtio/vda/vda1/start", "2048\n");
     file("devices/nvme/nvme0n1/device/serial", "S4EV  \n");
     file("devices/scsi/sda/device/vpd_pg80", Buffer.from("\0\x80\0\x08  WD-42\0", "latin1"));
     file("devices/dm/dm-0/dm/uuid", "LVM-abc\n");
@@ -54,6 +55,11 @@ describe("the kernel's facts about a drive", () => {
     link("253:0", "devices/dm/dm-0");
     link("9:0", "devices/md/md0");
     link("7:0", "devices/loop/loop0");
+  });
+
+  it("name the drive of a partition, and the partition's start in bytes", async () => {
+    expect(await drivePlaceOf("252:0", sysfs)).to.deep.equal({ name: "vda", startBytes: 0 });
+    expect(await drivePlaceOf("252:1", sysfs)).to.deep.equal({ name: "vda", startBytes: 1024 * 1024 });
   });
 
   for (const [kind, number, serial, sequence] of [

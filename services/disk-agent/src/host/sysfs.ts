@@ -1,5 +1,7 @@
 import { readdir, readFile, realpath } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
+import type { DrivePlace } from "../model/drive-errors.js";
+import { SECTOR_BYTES } from "../model/mapped-devices.js";
 
 const SYSFS = "/sys";
 const MAX_LENGTH = 255;
@@ -59,6 +61,14 @@ async function readAllDrives(sysfs: string): Promise<ReadonlySet<string>> {
 export async function diskSequence(number: string, sysfs = SYSFS): Promise<string> {
   const folder = join(sysfs, "dev/block", number);
   return (await readText(join(folder, "diskseq"))) || readText(`${folder}/../diskseq`);
+}
+
+/** Returns the drive of a block device, and where a partition starts on it. */
+export async function drivePlaceOf(number: string, sysfs = SYSFS): Promise<DrivePlace> {
+  const folder = await realpath(join(sysfs, "dev/block", number));
+  const start = await readText(join(folder, "start"));
+  if (start === "") return { name: basename(folder), startBytes: 0 };
+  return { name: basename(dirname(folder)), startBytes: Number(start) * SECTOR_BYTES };
 }
 
 /** Returns the printable text of a file without its first `skippedBytes` bytes; empty when the file does not exist. */

@@ -4,7 +4,7 @@ import { deviceNumber } from "@diskmesh/file-lock";
 import { attachLoop, runProgram } from "../block-device/loop.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "../devices/open-file.js";
 import { readDirect } from "../host/direct-read.js";
-import { diskSequence } from "../host/sysfs.js";
+import { diskSequence, drivePlaceOf } from "../host/sysfs.js";
 import { type GuardRole, linearTable, pathOf, SECTOR_BYTES, sizeOfTable } from "../model/mapped-devices.js";
 import type { DeviceMapper } from "./device-mapper.js";
 import { loopAt, loops } from "./drive-loops.js";
@@ -76,6 +76,7 @@ export class GuardedFiles implements FileOpener {
       const number = await this.#guard(path, role, facts.sizeBytes);
       // The guard has it open, so that the kernel ends it with the guard.
       if (role.isOnFile) await runProgram("losetup", ["--detach", await loopAt(role.drive)]);
+      const drive = await drivePlaceOf(role.drive);
       const handle = await open(pathOf(number), "r+");
       const held: HeldGuard = { role, sizeBytes: facts.sizeBytes };
       this.#held.set(path, held);
@@ -85,7 +86,7 @@ export class GuardedFiles implements FileOpener {
         if (!this.#isLeaving) await this.#end(role);
         await file?.handle.close();
       };
-      return { ...(file ?? facts), handle: guardHandle(handle, number, close) };
+      return { ...(file ?? facts), handle: { ...guardHandle(handle, number), drive, close } };
     } catch (error) {
       await file?.handle.close();
       throw error;
@@ -163,7 +164,7 @@ function keyOf({ drive, sequence }: GuardRole): string {
  * Probes use the guard, and sessions use legs. The guard's page cache does not see what legs write, so what is read is no
  * data.
  */
-function guardHandle(handle: FileHandle, number: string, close: () => Promise<void>): OpenHandle {
+function guardHandle(handle: FileHandle, number: string): Omit<OpenHandle, "close"> {
   return {
     read: handle.read.bind(handle) as OpenHandle["read"],
     write: () => Promise.reject(new Error("a guard is only read")),
@@ -171,6 +172,5 @@ function guardHandle(handle: FileHandle, number: string, close: () => Promise<vo
     punchHole: () => Promise.reject(new Error("a guard is only read")),
     guard: number,
     readBack: async (offsetBytes, lengthBytes) => (await readDirect(pathOf(number), offsetBytes, lengthBytes)).bytes,
-    close,
   };
 }
