@@ -17,10 +17,12 @@ import { Terminal } from "./terminal.js";
 const repositoryFolder = fileURLToPath(new URL("../../..", import.meta.url));
 
 async function run(options: LocalOptions, terminal: Terminal, signal: AbortSignal): Promise<void> {
-  const layout = new MeshLayout(options.stateFolder, options.basePort);
+  const layout = new MeshLayout(options.stateFolder, options.basePort, options.engine);
   const report = (line: string) => terminal.note(line);
   await using local = await LocalMesh.start({ layout, fresh: options.fresh, report, signal });
-  terminal.done(`mesh started: ${local.mesh.processCount} processes, state in ${layout.stateFolder}; ${dataPath()}`);
+  terminal.done(
+    `mesh started: ${local.mesh.processCount} processes, state in ${layout.stateFolder}; ${dataPath(options.engine)}`,
+  );
   const clients = operatorClients(layout);
   let instance: Instance | undefined;
   try {
@@ -52,7 +54,8 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
 }
 
 /** Says which engine of the agents carries the bytes of disks. */
-function dataPath(): string {
+function dataPath(engine: string): string {
+  if (engine !== "auto") return `data path: engine ${engine}`;
   if (programOnPath("qemu-storage-daemon") !== undefined) return "data path: engine qemu";
   return "data path: engine node (faster with qemu-storage-daemon, Debian: qemu-system-common)";
 }

@@ -13,11 +13,14 @@ describe("options of npm start", () => {
       help: false,
       stateFolder: "/repo/.diskmesh",
       basePort: 7000,
+      engine: "auto",
     });
   });
 
   const accepted: [string, string[], NodeJS.ProcessEnv, object][] = [
     ["flags", ["--once", "--fresh", "--csi"], {}, { once: true, fresh: true, csi: true }],
+    ["an engine", ["--engine", "kernel"], {}, { engine: "kernel" }],
+    ["an engine from the environment", [], { DISKMESH_ENGINE: "node" }, { engine: "node" }],
     ["a base port", ["--base-port", "17000"], {}, { basePort: 17000 }],
     ["a base port from the environment", [], { DISKMESH_BASE_PORT: "17000" }, { basePort: 17000 }],
     [
@@ -36,6 +39,7 @@ describe("options of npm start", () => {
   const refused: [string, string[], NodeJS.ProcessEnv, RegExp][] = [
     ["an unknown option", ["--twice"], {}, /--twice[\s\S]*--once/],
     ["an argument", ["now"], {}, /now/],
+    ["an unknown engine", ["--engine", "steam"], {}, /engine is "steam": it must be one of auto, qemu, node, kernel/],
     ["a base port that is no number", ["--base-port", "7010x"], {}, /base port is "7010x"/],
     ["a privileged base port", ["--base-port", "80"], {}, room],
     ["a base port with no room above it", [], { DISKMESH_BASE_PORT: "65500" }, room],

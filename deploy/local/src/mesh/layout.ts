@@ -52,6 +52,8 @@ export class MeshLayout {
   constructor(
     readonly stateFolder: string,
     private readonly basePort: number,
+    /** Engine of the agents. */
+    readonly engine = "auto",
   ) {}
 
   addressOf(service: ServiceName): string {

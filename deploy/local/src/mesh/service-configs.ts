@@ -84,6 +84,7 @@ function agentConfig(layout: MeshLayout, { hostId, az, rack }: LocalHost): objec
     tls: layout.tlsFiles(name),
     registry: { address: layout.addressOf("disk-registry") },
     baseFolder: layout.dataFolder(name),
+    engine: layout.engine,
     devices: Array.from({ length: DEVICES_PER_HOST }, (_, index) => ({
       deviceId: deviceIdOf(hostId, index),
       path: layout.deviceFile(hostId, index),
