@@ -18,23 +18,25 @@ import { verify } from "./bootstrap/verify.mjs";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
-// Timeout that covers several hundred starts of a director.
-const CRASH_TEST_TIMEOUT_MS = 3 * 60 * 60_000;
+// Timeout that covers several hundred starts of a director, or several hundred fences in a virtual machine.
+const LONG_TIMEOUT_MS = 3 * 60 * 60_000;
 
 const commands = {
   start: () => runModule("deploy/local/dist/main.js"),
   test: (args) => runTests(root, args, { isQuick: true }),
   verify: () => verify(root),
   vm: (args) => {
-    if (args.includes("all")) process.env.DISKMESH_TRIALS = "all";
-    return runTests(root, ["test/src/vm/", ...args.filter((arg) => arg !== "all")]);
+    const firstOption = args.findIndex((arg) => arg.startsWith("-"));
+    const suites = firstOption < 0 ? args : args.slice(0, firstOption);
+    process.env.DISKMESH_TRIALS = suites.join(" ") || "smoke";
+    return runTests(root, ["test/src/vm/", ...args.slice(suites.length)], { fileTimeoutMs: LONG_TIMEOUT_MS });
   },
   bench: () => runModule("test/dist/bench/main.js"),
   "kill-test": runKillTest,
   contract: (args) => runContract(root, args, runKillTest),
   "crash-test": (args) => {
     process.env.DISKMESH_CRASH_PLACES = "all";
-    return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS });
+    return runTests(root, ["crash-places", ...args], { fileTimeoutMs: LONG_TIMEOUT_MS });
   },
   sim: () => runModule("test/dist/sim/main.js"),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),

@@ -5,7 +5,20 @@ import { repositoryFolder } from "../repository-folder.js";
 
 /** Programs of the virtual machine, copied from this machine with their shared libraries. */
 export const PROGRAMS = [
-  ...["mount", "umount", "insmod", "losetup", "blockdev", "blkdiscard", "fsfreeze", "sync", "dmsetup"],
+  ...[
+    "mount",
+    "umount",
+    "insmod",
+    "losetup",
+    "blockdev",
+    "blkdiscard",
+    "fsfreeze",
+    "sync",
+    "dmsetup",
+    "dd",
+    "seq",
+    "sh",
+  ],
   ...["mkfs.ext4", "resize2fs", "e2fsck", "mkfs.xfs", "xfs_growfs", "xfs_repair"],
 ];
 

@@ -1,20 +1,44 @@
-import { spawnSync } from "node:child_process";
-import { accessSync, constants, readdirSync, rmSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { accessSync, appendFileSync, constants, existsSync, readdirSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join, relative } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { Child, temporaryFolder } from "@diskmesh/testkit";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { Child, eventually, temporaryFolder } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { PROGRAMS, programPath, writeInitramfs } from "./initramfs.js";
 
 /** Program that runs the trials. */
 export const TRIALS = fileURLToPath(new URL("main.js", import.meta.url));
+/** Results of all runs that count something, a line of JSON for each. */
+export const TALLY = join(repositoryFolder, ".cache/vm-tally.jsonl");
+/** Devices of the virtual machine that fail writes to sector FAILING_SECTOR, and the modules of their drivers. */
+const FAILING = {
+  virtio: ["-device", "virtio-blk-pci,drive=virtio"],
+  scsi: ["-device", "virtio-scsi-pci", "-device", "scsi-hd,drive=scsi"],
+  nvme: ["-device", "nvme,drive=nvme,serial=failing"],
+};
+const FAILING_SECTOR = 2048;
+const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
 /** Modules of the trials. Kernels that have some built in lack their modules. */
-const MODULES = ["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs"];
+const MODULES = [
+  "virtio_pci",
+  "virtio_console",
+  "loop",
+  "dm-mod",
+  "dm-delay",
+  "ext4",
+  "xfs",
+  "virtiofs",
+  "overlay",
+  ...DRIVERS,
+];
 const MODPROBE_TIMEOUT_MS = 60_000;
-/** Time limit of a start and of each test, above the one that a test has inside. */
-const ANSWER_TIMEOUT_MS = 270_000;
+/** Time limit of a start. */
+const START_TIMEOUT_MS = 270_000;
+/** Debian's package qemu-system-common has it outside of PATH. */
+const FILE_SERVER = "/usr/lib/qemu/virtiofsd";
 const CONSOLE_END_LENGTH = 6_000;
 
 interface KernelFiles {
@@ -81,31 +105,44 @@ function namesIn(folder: string): string[] {
   }
 }
 
+interface KernelOptions {
+  readonly seesMachine: boolean;
+  readonly timeoutMs: number;
+}
+
 /** A kernel with device-mapper that runs the trials. */
 export class Kernel implements AsyncDisposable {
+  #version = "";
+
   private constructor(
     private readonly folder: string,
     private readonly child: Child,
     private readonly server: Server,
     private readonly socket: Socket,
     private readonly answers: AsyncIterator<string>,
+    private readonly timeoutMs: number,
   ) {}
 
-  /** Starts it, and waits for its first line. */
-  static async start(place: Place): Promise<Kernel> {
+  /**
+   * Starts it, and waits for its first line. With `seesMachine` a virtual machine can mount the files of this one.
+   * `timeoutMs` is the limit of a test, above the one that it has inside.
+   */
+  static async start(place: Place, { seesMachine, timeoutMs }: KernelOptions): Promise<Kernel> {
     const folder = temporaryFolder();
     const path = join(folder, "port");
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(path, resolve));
     const connected = new Promise<Socket>((resolve) => server.once("connection", resolve));
     const [command, ...args] =
-      place === "here" ? [process.execPath, TRIALS, "serve", path] : await qemu(place, folder, path);
-    const child = new Child({ name: "kernel", command, args, logFile: join(folder, "console"), env: POOL });
-    const socket = await within(child, "no connection", connected);
+      place === "here"
+        ? [process.execPath, TRIALS, "serve", path]
+        : await qemu(place, { folder, port: path, seesMachine });
+    const child = new Child({ name: "kernel", command, args, logFile: join(folder, "console"), env: SETTINGS });
+    const socket = await within(child, "no connection", connected, START_TIMEOUT_MS);
     const answers = createInterface({ input: socket })[Symbol.asyncIterator]();
-    const kernel = new Kernel(folder, child, server, socket, answers);
+    const kernel = new Kernel(folder, child, server, socket, answers, timeoutMs);
     try {
-      await kernel.#answer("no start");
+      kernel.#version = JSON.parse(await kernel.#answer("no start", START_TIMEOUT_MS)).kernel;
       return kernel;
     } catch (error) {
       await kernel[Symbol.asyncDispose]();
@@ -113,15 +150,22 @@ export class Kernel implements AsyncDisposable {
     }
   }
 
-  /** Runs a test of a suite there; rejects with its failure, or with the end of the console when no answer comes. */
+  /**
+   * Runs a test of a suite there, and adds what it has counted to the file TALLY. Rejects with its failure, or with the
+   * end of the console when no answer comes.
+   */
   async run(suite: string, title: string): Promise<void> {
     this.socket.write(`${JSON.stringify({ suite, title })}\n`);
-    const { failure } = JSON.parse(await this.#answer(title));
+    const { failure, tally } = JSON.parse(await this.#answer(title, this.timeoutMs));
+    if (failure !== undefined || Object.keys(tally).length > 0) {
+      const line = { kernel: this.#version, suite, title, ...tally, ...(failure !== undefined && { failure: true }) };
+      appendFileSync(TALLY, `${JSON.stringify(line)}\n`);
+    }
     if (failure !== undefined) throw new Error(`${failure}\n${consoleEnd(this.child)}`);
   }
 
-  async #answer(what: string): Promise<string> {
-    const { value } = await within(this.child, what, this.answers.next());
+  async #answer(what: string, timeoutMs: number): Promise<string> {
+    const { value } = await within(this.child, what, this.answers.next(), timeoutMs);
     if (value === undefined) throw new Error(`the port was closed\n${consoleEnd(this.child)}`);
     return value;
   }
@@ -135,28 +179,40 @@ export class Kernel implements AsyncDisposable {
   }
 }
 
-/** A write that a drive does not answer holds a thread of the pool. */
-const POOL = { UV_THREADPOOL_SIZE: "64" };
+const SETTINGS = {
+  /** A write that a drive does not answer holds a thread of the pool. */
+  UV_THREADPOOL_SIZE: "64",
+  DISKMESH_REPOSITORY: repositoryFolder,
+  /** PATH of a virtual machine leads to its own programs. */
+  DISKMESH_PATH: process.env.PATH ?? "",
+};
 
 /** Returns the command line of a virtual machine without KVM, which not every machine has. */
-async function qemu({ image, modules }: KernelFiles, folder: string, port: string): Promise<[string, ...string[]]> {
+async function qemu(
+  { image, modules }: KernelFiles,
+  { folder, port, seesMachine }: { folder: string; port: string; seesMachine: boolean },
+): Promise<[string, ...string[]]> {
   const { bundleInto } = await import(join(repositoryFolder, "deploy/local/bootstrap/bundle.mjs"));
   const code = join(folder, "code");
   await bundleInto(repositoryFolder, relative(repositoryFolder, code), { entryPoints: [TRIALS] });
   const initramfs = join(folder, "initramfs");
   writeInitramfs(initramfs, { code, modules });
   // The kernel gives what it does not know to the first process: NAME=VALUE as environment, the rest after `--`.
-  const pool = Object.entries(POOL).map(([name, value]) => `${name}=${value}`);
+  const settings = Object.entries(SETTINGS).map(([name, value]) => `${name}=${value}`);
   const kernelArgs = [
     "console=ttyS0 quiet panic=-1 nokaslr mitigations=off no_timer_check rdinit=/bin/node",
-    ...pool,
+    ...settings,
     "-- /code/main.js serve",
   ];
+  const memory = seesMachine
+    ? ["-m", "4096", "-machine", "pc,memory-backend=memory", ...(await serveFiles(folder))]
+    : ["-m", "1024"];
   // Under TCG a second processor may run code that the first one patches, which is an Oops.
   return [
     "qemu-system-x86_64",
-    ...["-accel", "tcg", "-cpu", "max,la57=off", "-smp", "1", "-m", "1024"],
+    ...["-accel", "tcg", "-cpu", "max,la57=off", "-smp", "1", ...memory],
     ...["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"],
+    ...Object.entries(FAILING).flatMap(([name, args]) => ["-blockdev", failingBlocks(name), ...args]),
     ...["-kernel", image, "-initrd", initramfs, "-append", kernelArgs.join(" ")],
     ...[
       "-device",
@@ -169,14 +225,30 @@ async function qemu({ image, modules }: KernelFiles, folder: string, port: strin
   ];
 }
 
+function failingBlocks(name: string): string {
+  const error = `event=none,iotype=write,errno=5,sector=${FAILING_SECTOR}`.replaceAll(/(^|,)/g, "$1inject-error.0.");
+  return `driver=blkdebug,node-name=${name},image.driver=null-co,image.size=${4 * MIB_BYTES},image.read-zeroes=on,${error}`;
+}
+
+/** Serves the files of this machine read-only, and returns the options of the device by which they are mounted. */
+async function serveFiles(folder: string): Promise<string[]> {
+  const socket = join(folder, "files");
+  const server = spawn(FILE_SERVER, [`--socket-path=${socket}`, "-o", "source=/,cache=always,sandbox=chroot"], {
+    stdio: "ignore",
+  });
+  server.unref();
+  await eventually(() => existsSync(socket));
+  return [
+    ...["-object", "memory-backend-memfd,id=memory,size=4G,share=on"],
+    ...["-chardev", `socket,id=files,path=${socket}`, "-device", "vhost-user-fs-pci,chardev=files,tag=machine"],
+  ];
+}
+
 /** Resolves like `work`; rejects with the end of the console when the kernel ends or takes too long. */
-async function within<Result>(child: Child, what: string, work: Promise<Result>): Promise<Result> {
+async function within<Result>(child: Child, what: string, work: Promise<Result>, timeoutMs: number): Promise<Result> {
   const stop = new AbortController();
   const timedOut = new Promise<never>((_, reject) => {
-    const timer = setTimeout(
-      () => reject(new Error(`${what}: no answer within ${ANSWER_TIMEOUT_MS} ms`)),
-      ANSWER_TIMEOUT_MS,
-    );
+    const timer = setTimeout(() => reject(new Error(`${what}: no answer within ${timeoutMs} ms`)), timeoutMs);
     stop.signal.addEventListener("abort", () => clearTimeout(timer));
   });
   const ended = child.exited.then(({ code, signal }) => {

@@ -1,32 +1,32 @@
 // Runs the trials where device-mapper is: as the only process of a virtual machine, or on this machine. It answers each
 // line `{"suite", "title"}` of the given port with the result of that one test.
 import { spawnSync } from "node:child_process";
-import {
-  createReadStream,
-  createWriteStream,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  writeFileSync,
-} from "node:fs";
+import { createReadStream, createWriteStream, mkdirSync, openSync, readdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
+import { release } from "node:os";
 import { createInterface } from "node:readline";
 import { inspect } from "node:util";
 import { config } from "chai";
 import Mocha from "mocha";
 import { live } from "./trials/life.js";
+import { takeTally } from "./trials/tally.js";
 
 /** Suites by name. `smoke` belongs to `npm run verify`; `npm run vm -- all` runs the others, too. */
 const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   smoke: async () => [await import("./trials/smoke.js"), await import("./trials/killed.js")],
   fence: () => import("./trials/fence.js"),
   tables: async () => [await import("./trials/tables.js"), await import("./trials/cache.js")],
-  engine: async () => [await import("./trials/engine.js"), await import("./trials/engine-fences.js")],
+  engine: async () => [
+    await import("./trials/engine.js"),
+    await import("./trials/engine-fences.js"),
+    await import("./trials/drive-errors.js"),
+  ],
+  requests: () => import("./trials/requests.js"),
+  fences: () => import("./trials/many-fences.js"),
   kills: () => import("./trials/engine-kills.js"),
 };
 
-const TEST_TIMEOUT_MS = 240_000;
+const TEST_TIMEOUT_MS = 600_000;
 // Shows the whole of what a program said.
 config.truncateThreshold = 0;
 
@@ -102,7 +102,7 @@ function showBlockedTasks(): void {
 async function serve(path: string | undefined): Promise<void> {
   if (process.pid === 1) becomeInit();
   const { input, output } = openPort(path);
-  output.write(`${JSON.stringify({ kernel: readFileSync("/proc/version", "utf8").trim() })}\n`);
+  output.write(`${JSON.stringify({ kernel: release() })}\n`);
   const loaded = new Map<string, Mocha>();
   for await (const line of createInterface({ input })) {
     const { suite, title } = JSON.parse(line);
@@ -112,7 +112,7 @@ async function serve(path: string | undefined): Promise<void> {
     loaded.set(suite, mocha);
     const failure = await runTest(mocha, title);
     if (failure !== undefined && process.pid === 1) showBlockedTasks();
-    output.write(`${JSON.stringify({ title, failure })}\n`);
+    output.write(`${JSON.stringify({ title, failure, tally: takeTally() })}\n`);
   }
 }
 

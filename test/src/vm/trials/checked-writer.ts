@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "@diskmesh/testkit";
 
 /** The compiler knows it in browsers only. */
@@ -11,6 +12,8 @@ export const BLOCK_BYTES = 4_096;
 export class CheckedWriter {
   readonly errors: string[] = [];
   writes = 0;
+  /** Longest time in ms of a write since the caller has set it to 0. */
+  longestMs = 0;
   readonly #acknowledged: number[];
   readonly #issued: number[];
   #stopped = false;
@@ -19,6 +22,7 @@ export class CheckedWriter {
   private constructor(
     private readonly file: FileHandle,
     blocks: number,
+    private readonly restMs: number,
   ) {
     this.#acknowledged = Array<number>(blocks).fill(0);
     this.#issued = Array<number>(blocks).fill(0);
@@ -26,9 +30,9 @@ export class CheckedWriter {
     this.#ended = Promise.all(buffers.map((buffer, block) => this.#writeOften(block, buffer)));
   }
 
-  /** Writes to the first `blocks` blocks of the device at `path`, all at a time. */
-  static async start(path: string, blocks: number): Promise<CheckedWriter> {
-    return new CheckedWriter(await open(path, constants.O_RDWR | constants.O_DIRECT), blocks);
+  /** Writes to the first `blocks` blocks of the device at `path`, all at a time, with a rest after each write. */
+  static async start(path: string, blocks: number, restMs = 0): Promise<CheckedWriter> {
+    return new CheckedWriter(await open(path, constants.O_RDWR | constants.O_DIRECT), blocks, restMs);
   }
 
   /** Resolves when each of the blocks has been written since, or some of them more often. */
@@ -65,6 +69,7 @@ export class CheckedWriter {
     for (let number = 1; !this.#stopped; number++) {
       for (let at = 0; at < BLOCK_BYTES; at += 8) buffer.writeDoubleLE(number, at);
       this.#issued[block] = number;
+      const beganMs = performance.now();
       try {
         await this.file.write(buffer, 0, BLOCK_BYTES, block * BLOCK_BYTES);
       } catch (error) {
@@ -73,6 +78,8 @@ export class CheckedWriter {
       }
       this.#acknowledged[block] = number;
       this.writes++;
+      this.longestMs = Math.max(this.longestMs, performance.now() - beganMs);
+      if (this.restMs > 0) await sleep(this.restMs);
     }
   }
 }

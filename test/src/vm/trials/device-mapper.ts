@@ -114,6 +114,12 @@ export class Devices implements AsyncDisposable {
   }
 }
 
+export async function makeFileSystem(type: "ext4" | "xfs", path: string): Promise<void> {
+  // No thread of ext4 writes the rest of a new file system later.
+  const options = { ext4: ["-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"], xfs: ["-f"] }[type];
+  await command(`mkfs.${type}`, "-q", ...options, path);
+}
+
 /** Mounts a device, and returns the folder. Makes its file system first. */
 export async function mountNew(
   devices: Devices,
@@ -121,9 +127,7 @@ export async function mountNew(
   path: string,
   ...mountOptions: string[]
 ): Promise<string> {
-  // No thread of ext4 writes the rest of a new file system later.
-  const options = { ext4: ["-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"], xfs: ["-f"] }[type];
-  await command(`mkfs.${type}`, "-q", ...options, path);
+  await makeFileSystem(type, path);
   const folder = mkdtempSync(join(tmpdir(), `${PREFIX}-`));
   execFileSync("mount", ["-t", type, ...mountOptions, path, folder], { timeout: COMMAND_TIMEOUT_MS });
   devices.later(async () => {

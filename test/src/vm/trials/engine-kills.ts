@@ -9,18 +9,28 @@ import { CheckedWriter } from "./checked-writer.js";
 import { Devices } from "./device-mapper.js";
 import { makeDrives, unwind } from "./engine-drives.js";
 import { DISK, formerLife, OTHER_DISK, SESSION, STEPS } from "./life.js";
+import { count } from "./tally.js";
 
 const DEPTH = 8;
 /** Above the sessions of a life. */
 const LATEST = 9;
 /** Tests that share the calls of dmsetup among them. */
 const TESTS = 30;
+/** Kills of a test at random moments. `ROUNDS` repeats the test. */
+const RANDOM_KILLS = 4;
 
-/** Runs a life that ends before this call of dmsetup. Resolves to its steps, and to the writer of its disk. */
-async function runLife(folder: string, lastCall: number) {
+/** The end of a life: before a call of dmsetup, or some time after its start. Without both it does everything. */
+interface End {
+  readonly lastCall?: number;
+  readonly afterMs?: number;
+}
+
+/** Runs a life up to its end. Resolves to its steps, and to the writer of its disk. */
+async function runLife(folder: string, { lastCall = 0, afterMs }: End) {
   const program = [...process.execArgv, process.argv[1] ?? "", "life", folder, `${lastCall}`];
   const life = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "inherit"] });
   const ended = once(life, "exit");
+  const timer = afterMs === undefined ? undefined : setTimeout(() => life.kill("SIGKILL"), afterMs);
   const steps: string[] = [];
   let writer: CheckedWriter | undefined;
   for await (const line of createInterface({ input: life.stdout })) {
@@ -29,15 +39,16 @@ async function runLife(folder: string, lastCall: number) {
     if (step === "published") writer = await CheckedWriter.start(path, DEPTH);
   }
   const [, signal] = await ended;
+  clearTimeout(timer);
   expect(signal).to.equal("SIGKILL");
   return { steps, writer };
 }
 
-/** Kills a life before its call `lastCall` of dmsetup, and checks its next one. Returns whether the life did everything. */
-async function killAt(lastCall: number): Promise<boolean> {
+/** Kills a life at its end, and checks its next one. Returns whether the life did everything. */
+async function killAt(end: End): Promise<boolean> {
   await using devices = new Devices();
   const { folder } = await makeDrives(devices);
-  const { steps, writer } = await runLife(folder, lastCall);
+  const { steps, writer } = await runLife(folder, end);
   const scene = new EngineScene("kernel", await formerLife(folder));
   devices.later(() => unwind(scene));
   await scene.start();
@@ -48,11 +59,12 @@ async function killAt(lastCall: number): Promise<boolean> {
     expect(writer.errors, `errors after ${steps}`).to.deep.equal([]);
   }
   if (isServed) await scene.open(DISK, LATEST, ["a", "b"]);
-  if (writer === undefined) return false;
-  await writer.ended();
-  expect(new Set(writer.errors), `errors after ${steps}`).to.deep.equal(new Set(["EIO"]));
-  expect(await writer.faults(join(folder, "a"))).to.deep.equal([]);
-  await writer.stop();
+  if (writer !== undefined) {
+    await writer.ended();
+    expect(new Set(writer.errors), `errors after ${steps}`).to.deep.equal(new Set(["EIO"]));
+    expect(await writer.faults(join(folder, "a"))).to.deep.equal([]);
+    await writer.stop();
+  }
   await scene.exports.end(DISK, LATEST);
   await scene.open(OTHER_DISK, LATEST, ["c"]);
   await scene.exports.end(OTHER_DISK, LATEST);
@@ -60,12 +72,20 @@ async function killAt(lastCall: number): Promise<boolean> {
     const left = (await scene.mapper?.list())?.filter(({ role }) => role.kind !== "guard");
     expect(left, `left after ${steps}`).to.deep.equal([]);
   });
+  count(`kills after ${steps.at(-1) ?? "nothing"}`);
   return steps.length === STEPS.length;
 }
 
 describe("a life of the kernel engine that is killed", () => {
   for (let first = 1; first <= TESTS; first++)
     it(`before call ${first} of dmsetup, or any ${TESTS}th later one, loses no write and leaves nothing`, async () => {
-      for (let call = first; !(await killAt(call)); call += TESTS);
+      for (let lastCall = first; !(await killAt({ lastCall })); lastCall += TESTS);
     });
+
+  it("at a random moment loses no write and leaves nothing", async () => {
+    const beganMs = performance.now();
+    await killAt({});
+    const wholeMs = performance.now() - beganMs;
+    for (let kills = 0; kills < RANDOM_KILLS; kills++) await killAt({ afterMs: Math.random() * wholeMs });
+  });
 });
