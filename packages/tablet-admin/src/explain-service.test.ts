@@ -35,6 +35,12 @@ describe("explaining a process", () => {
     ],
     ["failed driver", lacks("drivers"), "DRIVER_FAILED", /the director that was asked lacks its drivers: no drivers$/],
     [
+      "alert",
+      lacks("", { serving: true, alerts: new Map([["memory", { why: "raise the limit", sinceMs: 5 }]]) }),
+      "ALERT",
+      /^the director that was asked warns: raise the limit$/,
+    ],
+    [
       "several unmet needs",
       lacks("nats dispatcher certificate"),
       "CERTIFICATE,NATS_AWAY,DISPATCHER_AWAY",

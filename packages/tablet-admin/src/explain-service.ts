@@ -15,6 +15,8 @@ export interface ProcessReport {
   /** Time at which the standby takes over unless the leader renews its lease first. */
   readonly takesOverAtMs: number | undefined;
   readonly needs: ReadonlyMap<string, NeedState>;
+  /** States that somebody must act on, although the process does its work, by name. */
+  readonly alerts?: ReadonlyMap<string, { readonly why: string; readonly sinceMs: number }>;
 }
 
 export interface Subject {
@@ -29,7 +31,8 @@ type Reason =
   | "DOES_NOT_LEAD"
   | "NATS_AWAY"
   | "DISPATCHER_AWAY"
-  | "DRIVER_FAILED";
+  | "DRIVER_FAILED"
+  | "ALERT";
 
 /** Dependencies in order: an unmet one keeps the later ones from being met. */
 const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = [
@@ -53,12 +56,18 @@ const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = 
 ];
 
 /**
- * Returns the reasons why a process does not do all its work: unmet dependencies, or a leader that it stands by for.
+ * Returns the reasons why a process does not do all its work: unmet dependencies, or a leader that it stands by for. Its
+ * alerts follow, which keep it from nothing yet.
  */
 export function serviceCauses(subject: Subject, report: ProcessReport): Cause<Subject, Reason>[] {
-  const { needs, standsByFor, takesOverAtMs } = report;
+  const { needs, standsByFor, takesOverAtMs, alerts = new Map() } = report;
   const isAway = (need: string) => needs.get(need)?.met === false;
-  return NEEDS.flatMap(([need, reason, cure]): Cause<Subject, Reason>[] => {
+  const told = [...alerts.values()].map(({ why, sinceMs }): Cause<Subject, Reason> => {
+    const message = `the ${subject.name} that was asked warns: ${why}`;
+    const cures: Cure[] = [["do what the message says: the warning then ends by itself", ""]];
+    return { subject, reason: "ALERT", message, sinceMs, cures };
+  });
+  const unmet = NEEDS.flatMap(([need, reason, cure]): Cause<Subject, Reason>[] => {
     const { met, why = "", sinceMs } = needs.get(need) ?? {};
     if (met !== false) return [];
     const of = `the ${subject.name} that was asked`;
@@ -72,4 +81,5 @@ export function serviceCauses(subject: Subject, report: ProcessReport): Cause<Su
     const start: Cure = [`wait for the takeover, or start the process at ${standsByFor}`, "diskmesh status"];
     return [{ subject, reason: "STANDS_BY", message, sinceMs, nextTryAtMs: takesOverAtMs, cures: [start] }];
   });
+  return [...unmet, ...told];
 }

@@ -15,13 +15,19 @@ describe("CurrentTls", () => {
   const opened: CurrentTls[] = [];
   const lines: string[] = [];
   const note = (_fields: object, text: string) => lines.push(text);
-  const log = { ...silentLogger, warn: note, error: note } as Logger;
+  const ended: string[] = [];
+  const info = (fields: object) => {
+    const { alertEnded, alertOf } = fields as { alertEnded?: string; alertOf?: string };
+    ended.push(`${alertEnded} ${alertOf}`);
+  };
+  const log = { ...silentLogger, info, warn: note, error: note } as Logger;
   before(async () => {
     authority = await createAuthority({ commonName: "any", validDays: 1 });
   });
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), "dm-tls-"));
     lines.length = 0;
+    ended.length = 0;
   });
   afterEach(() => {
     for (const tls of opened.splice(0)) tls.close();
@@ -74,6 +80,7 @@ describe("CurrentTls", () => {
     expect(String(tls.material.cert) + tls.material.key).to.equal(second.certPem + second.keyPem);
     expect(lines.at(-1)).to.match(/^TLS files reloaded: the certificate in tls\.certFile \S+$/);
     expect(lines).to.have.length(2);
+    expect(ended).to.deep.equal([`tls_files ${join(folder, "ca.pem")}`]);
   });
 
   it("refuses unusable files, naming the config key and the path", async () => {

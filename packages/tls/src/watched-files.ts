@@ -34,6 +34,8 @@ const watches = new Set<() => void>();
 export class WatchedFiles<Name extends string> {
   #pending: Found<Name> | undefined;
   #lastProblem = "";
+  /** Log of the alert that has not ended. */
+  #alertedLog: Logger | undefined;
   #isReading = false;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
@@ -54,9 +56,24 @@ export class WatchedFiles<Name extends string> {
 
   /** Logs a problem of the files unless it was the last one logged. An empty text means no problem. */
   logProblem(log: Logger | undefined, problem: string): void {
-    if (problem !== "" && problem !== this.#lastProblem)
-      log?.error({ alert: "tls_files" }, `TLS file change rejected, previous files stay in use: ${problem}`);
+    if (problem === "") this.#endAlert();
+    else if (problem !== this.#lastProblem) {
+      this.#alertedLog = log;
+      const text = `TLS file change rejected, previous files stay in use: ${problem}`;
+      log?.error({ alert: "tls_files", alertOf: this.#name }, text);
+    }
     this.#lastProblem = problem;
+  }
+
+  #endAlert(): void {
+    const fields = { alertEnded: "tls_files", alertOf: this.#name };
+    this.#alertedLog?.info(fields, "TLS files are those in use, or are taken up");
+    this.#alertedLog = undefined;
+  }
+
+  /** First of the files, which tells this set from others. */
+  get #name(): string {
+    return Object.values<string | undefined>(this.watch.files).find((path) => path !== undefined) ?? "";
   }
 
   close(): void {
@@ -79,7 +96,7 @@ export class WatchedFiles<Name extends string> {
     const isSettled = this.#pending !== undefined && isSame(this.#pending, found);
     const isChanged = !isSame(inUse(), found);
     this.#pending = isChanged ? found : undefined;
-    if (!isChanged) this.#lastProblem = "";
+    if (!isChanged) this.logProblem(undefined, "");
     else if (isSettled && !this.#isClosed) await onChanged(found);
     this.#isReading = false;
     this.#readIn(isChanged && !isSettled ? CONFIRM_DELAY_MS : READ_INTERVAL_MS);

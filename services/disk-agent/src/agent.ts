@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
-import type { DiskId, Logger } from "@diskmesh/domain";
-import { formatHostPort, messageOf } from "@diskmesh/domain";
+import { type DiskId, formatHostPort, type Logger, messageOf } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import { createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
+import { AbruptEnds } from "./abrupt-ends.js";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
 import { BlockDevices, endBlockDevices, whyNoBlockDevices } from "./block-device/block-devices.js";
 import type { Ledger } from "./cache/ledger.js";
@@ -59,6 +59,7 @@ export async function startAgent(
   // Locks the base folder, because two agents on one cache would each grant sessions that the other does not know.
   const lock = await FolderLock.take(config.baseFolder, { required: config.requireFileLocks });
   lifecycle.use("base folder lock", async () => lock.release());
+  lifecycle.use("mark of a running agent", await AbruptEnds.open({ file: folders.runMark, clock: systemClock, log }));
   await noteRunningConfig(config, log);
   const io = new IoCounters();
   lifecycle.use("metrics of I/O", io.observe());
@@ -349,12 +350,7 @@ export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: L
   const lookAgain = () => rescan.run().then(() => labels.look());
   const running = Promise.all([
     repeat({ ...common, what: "device rescan", everyMs: limits.rescanIntervalMs, work: lookAgain }),
-    repeat({
-      ...common,
-      what: "cache check",
-      everyMs: limits.cacheCheckIntervalMs,
-      work: () => ledger.check(),
-    }),
+    repeat({ ...common, what: "cache check", everyMs: limits.cacheCheckIntervalMs, work: () => ledger.check() }),
     repeat({
       ...common,
       what: "export socket check",

@@ -8,6 +8,8 @@ export interface BaseFolder {
   readonly cacheFile: string;
   /** Mark file: its existence proves that an agent has run here, even when the cache is lost. */
   readonly markFile: string;
+  /** Mark file while an agent runs. */
+  readonly runMark: string;
   /** Config of the running agent, for `--check-config`. */
   readonly runningConfig: string;
   /** States of drivers; made when a driver keeps something. */
@@ -22,6 +24,7 @@ export function baseFolderPaths(baseFolder: string): BaseFolder {
   return {
     cacheFile: join(baseFolder, "agent-cache.json"),
     markFile: join(baseFolder, "agent-has-run"),
+    runMark: join(baseFolder, "agent-runs.json"),
     runningConfig: join(baseFolder, "running-config.json"),
     driverStates: join(baseFolder, "driver-states"),
     // The kernel names mounts, loop devices and working folders by the real path, and they are found by these names.

@@ -23,7 +23,7 @@ import { SimProcess } from "./timeline.js";
 const NO_IO = { totals: () => ({ reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 }), diskIo: () => UNCOUNTED };
 
 /** Readiness without effect, because a simulated agent serves no health checks. */
-const NOBODY_ASKS = { met: () => {}, missing: () => {}, report: () => ({ needs: new Map() }) };
+const NOBODY_ASKS = { met: () => {}, missing: () => {}, report: () => ({ needs: new Map(), alerts: new Map() }) };
 
 /** Path of the cache; each machine has its own file system. */
 export const CACHE_FILE = "/sim/agent-cache.json";

@@ -169,6 +169,22 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
     },
   },
   {
+    title: "certificate file torn while an agent runs",
+    async make({ mesh }) {
+      const { certFile } = mesh.certificates.files("disk-agent-host-4");
+      const whole = readFileSync(certFile, "utf8");
+      writeFileSync(certFile, whole.slice(0, 100));
+      return {
+        asked: ["host", "host-4"],
+        root: /^host host-4 is ONLINE: the agent of host host-4 warns: TLS file change rejected, .*certFile/,
+        reasons: ["AGENT_WARNS"],
+        row: ["host host-4", /warns: TLS file change rejected/],
+        cure: /^do what the message says/,
+        follow: async () => writeFileSync(certFile, whole),
+      };
+    },
+  },
+  {
     title: "two agents of one host id",
     async make({ mesh }) {
       const { config } = mesh.process("host-5");

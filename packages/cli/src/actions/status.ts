@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { HealthListResponse } from "@diskmesh/api/grpc-health";
 import { type Mesh, SERVICES, type ServiceName } from "../mesh/mesh.js";
 import { failureText } from "../mesh/peer-clock.js";
+import { alertsIn } from "../mesh/service-state.js";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import type { Columns } from "../output/output.js";
 import { countOf } from "../output/values.js";
@@ -85,11 +86,14 @@ async function statusOf(mesh: Mesh, service: ServiceName, address: string): Prom
 
 function stateOf(statuses: HealthListResponse["statuses"]): Pick<ProcessStatus, "state" | "message"> {
   const isServing = (part: string): boolean => statuses[part]?.status === "SERVING";
-  if (isServing("")) return { state: "serves", message: "" };
-  if (isServing("standby")) return { state: "stands by", message: "" };
+  const alerts = alertsIn(statuses);
+  const warns = alerts.length === 0 ? "" : `warns of ${alerts.join(", ")}`;
+  if (isServing("")) return { state: "serves", message: warns };
+  if (isServing("standby")) return { state: "stands by", message: warns };
   const lacks = Object.keys(statuses).filter(
     (part) => /^[a-z]+$/.test(part) && statuses[part]?.status === "NOT_SERVING",
   );
   const parts = lacks.filter((part) => part !== "ready" && part !== "standby");
-  return { state: "not serving", message: parts.length === 0 ? "" : `lacks ${parts.join(", ")}` };
+  const lacked = parts.length === 0 ? "" : `lacks ${parts.join(", ")}`;
+  return { state: "not serving", message: [lacked, warns].filter(Boolean).join("; ") };
 }

@@ -1,5 +1,6 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import type { Cpi } from "@diskmesh/api/cpi";
+import type { HealthListResponse } from "@diskmesh/api/grpc-health";
 import { allPages } from "@diskmesh/rpc";
 import type { Mesh, ServiceName } from "./mesh.js";
 import { failureText, isOfClocks } from "./peer-clock.js";
@@ -10,7 +11,7 @@ const ASK_DEADLINE_MS = 2_000;
 export async function explainService(mesh: Mesh, service: ServiceName): Promise<ExplainResponse> {
   const addresses = mesh.addresses(service);
   const causesByProcess = await Promise.all(addresses.map((address) => askProcess(mesh, service, address)));
-  const isServed = causesByProcess.some((causes) => causes.length === 0);
+  const isServed = causesByProcess.some((causes) => causes.every(({ reason }) => reason === ALERT));
   const summary = isServed
     ? `${service} is served`
     : `none of the processes of ${service} (${addresses.join(", ")}) does all its work`;
@@ -23,6 +24,30 @@ export async function explainService(mesh: Mesh, service: ServiceName): Promise<
 }
 
 const NO_ANSWER = "NO_ANSWER";
+/** Reason of a cause that keeps a process from nothing. */
+const ALERT = "ALERT";
+/** Health entries of alerts begin with this. */
+const ALERT_ENTRY = "alert.";
+
+/** Returns the names of the alerts in a process's health. */
+export function alertsIn(statuses: HealthListResponse["statuses"]): string[] {
+  return Object.keys(statuses).flatMap((part) =>
+    part.startsWith(ALERT_ENTRY) && statuses[part]?.status === "NOT_SERVING" ? [part.slice(ALERT_ENTRY.length)] : [],
+  );
+}
+
+async function dispatcherCauses(mesh: Mesh, address: string): Promise<Cause[]> {
+  const health = mesh.health("cpi-dispatcher", address).list({}, { deadlineMs: ASK_DEADLINE_MS });
+  const [cpis, { statuses }] = await Promise.all([cpisOf(mesh, address), health]);
+  const subject = { kind: SubjectKind.SERVICE, name: "cpi-dispatcher" };
+  const alerts = alertsIn(statuses).map(
+    (name): Cause => ({
+      ...{ subject, reason: ALERT, message: `the cpi-dispatcher warns of ${name}: its log says more` },
+      ...{ startTime: undefined, nextAttemptTime: undefined, cures: [], becauseOf: [] },
+    }),
+  );
+  return [...cpis.flatMap(unusable), ...alerts];
+}
 
 function cpisOf(mesh: Mesh, address: string): Promise<Cpi[]> {
   return allPages(async (pageToken) => {
@@ -37,7 +62,7 @@ async function askProcess(mesh: Mesh, service: ServiceName, address: string): Pr
   try {
     const { causes } =
       service === "cpi-dispatcher"
-        ? { causes: (await cpisOf(mesh, address)).flatMap(unusable) }
+        ? { causes: await dispatcherCauses(mesh, address) }
         : await mesh.adminAt(service, address).explain({ subject }, call);
     return causes.map((cause) => ({ ...cause, message: `${address}: ${cause.message}` }));
   } catch (error) {

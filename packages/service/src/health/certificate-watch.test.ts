@@ -13,7 +13,9 @@ describe("CertificateWatch", () => {
     const tls = { endsAtMs: nowMs + 33 * DAY_MS - 1_000 };
     const lines: string[] = [];
     const note = (_fields: object, text: string) => lines.push(text);
-    const log = { ...silentLogger, warn: note, error: note } as Logger;
+    const ended: unknown[] = [];
+    const info = (fields: object) => ended.push((fields as { alertEnded?: string }).alertEnded);
+    const log = { ...silentLogger, info, warn: note, error: note } as Logger;
     const readiness = new Readiness({ needs: ["certificate"], log: silentLogger });
     readiness.setServing(true);
     const ends: string[] = [];
@@ -35,6 +37,7 @@ describe("CertificateWatch", () => {
     tls.endsAtMs += 90 * DAY_MS;
     await clock.advance(1_000);
     expect(readiness.report().ready).to.equal(true);
+    expect(ended).to.deep.equal(["certificate_ended", "certificate_ends"]);
     await clock.advance(90 * DAY_MS);
     expect(ends).to.have.length(2);
     watch.close();

@@ -73,9 +73,21 @@ export class CertificateWatch {
     onEnded(new InvalidStateError(text));
   }
 
+  #tellRenewed(leftMs: number): void {
+    const { log, certFile } = this.#options;
+    const ended = [
+      this.#endedAtMs !== undefined && "certificate_ended",
+      leftMs > WARN_BEFORE_MS && this.#toldAtMs > 0 && "certificate_ends",
+    ].filter((each) => each !== false);
+    for (const alertEnded of ended) log.info({ alertEnded, certFile }, "certificate renewed");
+    if (ended.includes("certificate_ended")) this.#endedAtMs = undefined;
+    if (ended.includes("certificate_ends")) this.#toldAtMs = Number.NEGATIVE_INFINITY;
+  }
+
   #tellEnding(endsAtMs: number, leftMs: number): void {
     const { certFile, readiness, clock, log } = this.#options;
     readiness.met("certificate");
+    this.#tellRenewed(leftMs);
     if (leftMs > WARN_BEFORE_MS || clock.nowMs() - this.#toldAtMs < DAY_MS) return;
     this.#toldAtMs = clock.nowMs();
     const endsAt = new Date(endsAtMs).toISOString();

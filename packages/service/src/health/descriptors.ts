@@ -71,8 +71,12 @@ export class Descriptors {
     this.#short = short;
     const { log, onChange } = this.options;
     const fields = { used: this.#used, limit: this.#limit };
-    if (short) log.error(fields, "file descriptors exhausted, new connections refused; raise LimitNOFILE or ulimit -n");
-    else log.info(fields, "file descriptor shortage ended");
+    if (short)
+      log.error(
+        { alert: "descriptors", ...fields },
+        "file descriptors exhausted, new connections refused; raise LimitNOFILE or ulimit -n",
+      );
+    else log.info({ alertEnded: "descriptors", ...fields }, "file descriptor shortage ended");
     onChange(short);
   }
 }

@@ -3,7 +3,7 @@ import type { Readiness, ReadinessReport } from "./readiness.js";
 
 /**
  * Serves health checks over plain HTTP, for clients without gRPC. `/healthz` answers 200 while the process answers at
- * all. `/readyz` answers 200 when the process is ready, and otherwise 503 with the missing needs. `/readyz?standbyok` also
+ * all. `/readyz` answers 200 when the process is ready, and otherwise 503 with the missing needs and the alerts. `/readyz?standbyok` also
  * answers 200 when the process is a standby that could take over. No other path exists.
  */
 export class HealthHttp extends BriefHttp {
@@ -38,10 +38,15 @@ function standsByHealthy({ standsByFor, needs }: ReadinessReport): boolean {
   return standsByFor !== undefined && [...needs].every(([need, { met }]) => need === "leader" || met !== false);
 }
 
-function readinessBody({ ready, standsByFor, needs }: ReadinessReport): object {
+function readinessBody({ ready, standsByFor, needs, alerts }: ReadinessReport): object {
   const states = [...needs].map(([need, { met, why }]) => [
     need,
     { status: met === undefined ? "UNKNOWN" : met ? "SERVING" : "NOT_SERVING", ...(why ? { why } : {}) },
   ]);
-  return { ready, ...(standsByFor === undefined ? {} : { standsByFor }), needs: Object.fromEntries(states) };
+  return {
+    ready,
+    ...(standsByFor === undefined ? {} : { standsByFor }),
+    needs: Object.fromEntries(states),
+    ...(alerts.size > 0 && { alerts: Object.fromEntries([...alerts].map(([name, { why }]) => [name, why])) }),
+  };
 }

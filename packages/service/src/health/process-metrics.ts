@@ -19,6 +19,19 @@ export const processMetrics = {
     unit: "By",
     description: "Resident memory of the process.",
   }),
+  groupMemory: metric({
+    kind: "gauge",
+    name: "diskmesh.memory.group",
+    unit: "By",
+    description:
+      "Memory of the process's control group, without file pages that the kernel can drop. Absent without a limit.",
+  }),
+  groupMemoryLimit: metric({
+    kind: "gauge",
+    name: "diskmesh.memory.limit",
+    unit: "By",
+    description: "Limit of the memory of the process's control group. Absent without a limit.",
+  }),
   eventLoopDelayP99: metric({
     kind: "gauge",
     name: "nodejs.eventloop.delay.p99",

@@ -2,6 +2,7 @@ import { createServer } from "node:net";
 import { type Logger, silentLogger } from "@diskmesh/domain";
 import { ManualClock, rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
+import { createLogger } from "../telemetry/log.js";
 import { HealthHttp } from "./health-http.js";
 import { LeaderHealth } from "./leader-health.js";
 import { Readiness } from "./readiness.js";
@@ -26,6 +27,19 @@ describe("Readiness", () => {
       expect(readiness.report()).to.include({ ready, why });
     }
     expect([...readiness.report().needs.keys()]).to.deep.equal(["leader", "nats"]);
+  });
+
+  it("has the alerts of its log, without those that a missing need tells", () => {
+    const log = createLogger({ service: "s", level: "silent" });
+    const readiness = new Readiness({ needs: ["certificate"], log });
+    const names: string[][] = [];
+    readiness.onChange(({ alerts }) => names.push([...alerts.keys()]));
+    readiness.met("certificate");
+    log.warn({ alert: "memory" }, "short");
+    log.error({ alert: "certificate_ended" }, "ended");
+    readiness.missing("certificate", "ended");
+    log.info({ alertEnded: "memory" }, "enough");
+    expect(names).to.deep.equal([[], [], ["memory"], ["memory", "certificate_ended"], ["memory"], []]);
   });
 
   it("notifies of each change at once, and logs each loss and its end once", () => {

@@ -1,5 +1,4 @@
-import type { Logger } from "@diskmesh/domain";
-import { systemClock } from "@diskmesh/domain";
+import { type Alert, type Logger, systemClock } from "@diskmesh/domain";
 
 /** A dependency of a process, by its name in health checks. */
 export type Need = "certificate" | "leader" | "database" | "nats" | "dispatcher" | "registered" | "descriptors";
@@ -25,6 +24,8 @@ export interface ReadinessReport {
   /** Time of the takeover, unless the leader renews its lease before. */
   readonly takesOverAtMs: number | undefined;
   readonly needs: ReadonlyMap<Need, NeedState>;
+  /** Alerts of the process's log that have not ended, by name, without those that a missing dependency tells. */
+  readonly alerts: ReadonlyMap<string, Alert>;
 }
 
 export interface ReadinessOptions {
@@ -34,6 +35,12 @@ export interface ReadinessOptions {
 
 const NOT_YET = { met: false, why: "not yet" } as const;
 const UNCHECKED = { met: undefined, why: "" } as const;
+
+/** Alerts that say the same as a missing dependency. */
+const TOLD_BY_NEEDS: Readonly<Record<string, Need>> = {
+  certificate_ended: "certificate",
+  store_refuses_writes: "database",
+};
 
 /** Tracks the dependencies of a process. Logs one line for each loss and one for each recovery. */
 export class Readiness {
@@ -49,6 +56,7 @@ export class Readiness {
   constructor({ needs, log }: ReadinessOptions) {
     this.#log = log;
     this.#needs = new Map(needs.map((need) => [need, { ...NOT_YET, sinceMs: systemClock.nowMs() }]));
+    log.alerts?.onChange(() => this.#tell());
   }
 
   /** Calls back now, and on every change. */
@@ -108,7 +116,14 @@ export class Readiness {
       standsByFor: this.#standsByFor,
       takesOverAtMs: this.#takesOverAtMs,
       needs: this.#needs,
+      alerts: this.#alerts(lacks.map(([need]) => need)),
     };
+  }
+
+  #alerts(lacks: readonly Need[]): ReadonlyMap<string, Alert> {
+    const current = this.#log.alerts?.current ?? new Map<string, Alert>();
+    const isTold = (name: string) => lacks.some((need) => name === need || TOLD_BY_NEEDS[name] === need);
+    return new Map([...current].filter(([name]) => !isTold(name)));
   }
 
   /**

@@ -181,7 +181,7 @@ export class Leadership<Context> {
     let reason: unknown;
     const onFollowing = (): void => log.info({}, "standby caught up with the leader");
     const onTrouble = (trouble: string | undefined): void => {
-      if (trouble === undefined) log.info({}, "store writes recovered");
+      if (trouble === undefined) log.info({ alertEnded: "store_refuses_writes" }, "store writes recovered");
       else log.error({ alert: "store_refuses_writes" }, trouble);
     };
     const onWarning = (warning: string): void => log.warn({}, warning);
@@ -199,6 +199,8 @@ export class Leadership<Context> {
       return reason;
     } finally {
       this.#endServing(reason);
+      for (const alertEnded of ["store_refuses_writes", "store_edited"])
+        if (log.alerts?.current.has(alertEnded)) log.info({ alertEnded }, "the term is over");
       scope.beginStop();
       await scope.stopAll();
     }

@@ -6,6 +6,7 @@ import type { HttpListen } from "../health/brief-http.js";
 import { CertificateWatch } from "../health/certificate-watch.js";
 import { Descriptors } from "../health/descriptors.js";
 import { HealthHttp } from "../health/health-http.js";
+import { MemoryWatch, readGroupMemory } from "../health/memory-watch.js";
 import { observeReadiness } from "../health/process-metrics.js";
 import type { Readiness, ReadinessReport } from "../health/readiness.js";
 import type { Lifecycle } from "./lifecycle.js";
@@ -70,7 +71,11 @@ export async function createRpcServer(
       },
     }),
   );
-  readiness.onChange((report) => publishHealth(server, report));
+  const told = new Set<string>();
+  readiness.onChange((report) => {
+    publishHealth(server, report);
+    publishAlerts(server, report, told);
+  });
   await reportReadiness(lifecycle, config, log, readiness, onCertificateEnded);
   return server;
 }
@@ -87,6 +92,8 @@ export async function reportReadiness(
   onCertificateEnded: (error: Error) => void = () => {},
 ): Promise<void> {
   lifecycle.use("metrics of readiness", observeReadiness(readiness));
+  const read = () => readGroupMemory("/proc/self/cgroup", "/sys/fs/cgroup");
+  lifecycle.use("memory", new MemoryWatch({ read, clock: systemClock, log }));
   if (tls !== undefined) {
     readServerTlsFiles(tls, systemClock.nowMs());
     const current = lifecycle.use("TLS files", CurrentTls.open(tls, log));
@@ -107,6 +114,15 @@ export async function reportReadiness(
   if (health === undefined) return;
   const http = lifecycle.use("health over HTTP", new HealthHttp(readiness));
   await http.listen(health.listen);
+}
+
+/** Sets a health entry "alert.NAME" for each alert: not healthy while it lasts. `told` has those that were set before. */
+function publishAlerts(server: RpcServer, { alerts }: ReadinessReport, told: Set<string>): void {
+  for (const [name, { why }] of alerts) {
+    told.add(name);
+    server.setHealth(`alert.${name}`, false, why);
+  }
+  for (const name of told) if (!alerts.has(name)) server.setHealth(`alert.${name}`, true);
 }
 
 /**

@@ -25,6 +25,31 @@ describe("createLogger", () => {
     expect(Date.parse(String(lines[0]?.time))).to.be.closeTo(Date.now(), 5000);
   });
 
+  it("keeps the alerts that lines begin, until other lines end them, at any level", () => {
+    const redactor = new Redactor(["hunter22"]);
+    const silent = createLogger({ service: "s", level: "silent", destination, redactor });
+    let changes = 0;
+    silent.alerts.onChange(() => changes++);
+    const names = () => [...silent.alerts.current.keys()];
+    silent.warn({ reason: "none" }, "no alert");
+    silent.error({ alert: "disk" }, "full, password hunter22");
+    const { sinceMs } = silent.alerts.current.get("disk") ?? {};
+    silent.warn({ alert: "file", alertOf: "/a" }, "torn");
+    silent.warn({ alert: "file", alertOf: "/b" }, "torn");
+    silent.error({ alert: "disk" }, "fuller");
+    expect(names()).to.deep.equal(["disk", "file /a", "file /b"]);
+    expect(silent.alerts.current.get("disk")).to.deep.equal({ why: "fuller", sinceMs });
+    silent.error({ alert: "secret" }, "password hunter22");
+    expect(silent.alerts.current.get("secret")?.why).not.to.include("hunter22");
+    silent.info({ alertEnded: "file", alertOf: "/a" }, "whole");
+    silent.info({ alertEnded: "never" }, "nothing");
+    expect(names()).to.deep.equal(["disk", "file /b", "secret"]);
+    expect(changes).to.equal(6);
+    for (let count = 0; count < 100; count++) silent.warn({ alert: "many", alertOf: count }, "one of many");
+    expect(names()).to.have.length(64);
+    expect(lines).to.deep.equal([]);
+  });
+
   it("escapes format characters, which change the direction of text", () => {
     const raw: string[] = [];
     const seen = createLogger({ service: "s", level: "info", destination: { write: (line) => raw.push(line) } });

@@ -1,4 +1,12 @@
-import { type Logger, REDACTED, type Redactor, SECRET_NAMES, visible } from "@diskmesh/domain";
+import {
+  type Alerts,
+  type Logger,
+  REDACTED,
+  type Redactor,
+  SECRET_NAMES,
+  systemClock,
+  visible,
+} from "@diskmesh/domain";
 import { trace } from "@opentelemetry/api";
 import {
   type DestinationStream,
@@ -10,6 +18,7 @@ import {
 } from "pino";
 
 import type { LogLevel } from "../config/service-config.js";
+import { CurrentAlerts } from "./current-alerts.js";
 
 const BACKLOG_SIZE_BYTES = 1024 * 1024;
 
@@ -30,6 +39,7 @@ export interface LoggerOptions {
 
 /** A process's logger, with a level that can change while the process runs. */
 export interface ServiceLogger extends Logger {
+  readonly alerts: Alerts;
   /** Suppresses lines below the level from now on. */
   setLevel(level: LogLevel): void;
   /** Writes a line regardless of the level. Used for the last line before an unplanned exit. */
@@ -90,7 +100,24 @@ function loggerTo(output: DestinationStream, options: LoggerOptions): ServiceLog
     log.fatal(fields, message);
     log.level = level;
   };
-  return Object.assign(log, { setLevel, last });
+  const { redactor } = options;
+  const alerts = new CurrentAlerts(systemClock.nowMs, (text) => redactor?.text(text) ?? text);
+  const beginning = (level: "warn" | "error") => (fields: object, message: string) => {
+    alerts.noteBegin(fields, message);
+    log[level](fields, message);
+  };
+  return {
+    debug: (fields, message) => log.debug(fields, message),
+    info: (fields, message) => {
+      alerts.noteEnd(fields);
+      log.info(fields, message);
+    },
+    warn: beginning("warn"),
+    error: beginning("error"),
+    alerts,
+    setLevel,
+    last,
+  };
 }
 
 function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {

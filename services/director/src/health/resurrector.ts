@@ -134,11 +134,14 @@ export class Resurrector {
   }
 
   #logHeld(held: Map<string, string>): void {
+    for (const name of this.#held.keys())
+      if (!held.has(name))
+        this.#options.log.info({ alertEnded: "not_resurrected", alertOf: name }, "VM is no longer held back");
     for (const [name, because] of held)
       if (this.#held.get(name) !== because)
         this.#options.log.error(
-          { alert: "not_resurrected", instance: name, because },
-          "VM of a silent agent not recreated",
+          { alert: "not_resurrected", alertOf: name, because },
+          `VM of ${name}, whose agent is silent, not recreated: ${because}`,
         );
     this.#held = held;
   }

@@ -5,13 +5,13 @@ import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../explain/registries.js";
 import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 import type { RowCache } from "./row-cache.js";
-import { causeOfRegistry, massSilenceCause, sourceRow } from "./source-row.js";
+import { causesOfRegistry, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
 
 /** Deadline of the lists, which are long at the first read. */
 const LIST_DEADLINE_MS = 30_000;
 /** Deadline of short reads. They also detect a registry that hangs. */
 const READ_DEADLINE_MS = 3_000;
-/** Interval of capacity reads, for which the registry goes through all devices. */
+/** Interval of reads of the capacity, for which the registry goes through all devices, and of its alerts. */
 const CAPACITY_INTERVAL_MS = 10_000;
 
 type Call = { readonly signal: AbortSignal; readonly deadlineMs: number };
@@ -45,6 +45,8 @@ export class Fleet {
   #reading: Promise<void> = Promise.resolve();
   readonly #pools = new Set<string>();
   #capacityReadAtMs = Number.NEGATIVE_INFINITY;
+  #alerts: readonly SourceCause[] = [];
+  #alertsReadAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     /** The registry's display name. */
@@ -87,13 +89,15 @@ export class Fleet {
       const massSilence = await this.#readAll(signal);
       this.#state = "live";
       this.#silentSinceMs = undefined;
-      rowCache.set("source", name, sourceRow("live", massSilence === undefined ? [] : [massSilenceCause(massSilence)]));
+      const silence = massSilence === undefined ? [] : [massSilenceCause(massSilence)];
+      rowCache.set("source", name, sourceRow("live", [...silence, ...(await this.#alertsNow(signal))]));
     } catch (error) {
       signal.throwIfAborted();
       this.#state = "silent";
       this.#silentSinceMs ??= clock.nowMs();
       const untold = { message: messageOf(error), sinceMs: this.#silentSinceMs, cures: [] };
-      rowCache.set("source", name, sourceRow("silent", [(await causeOfRegistry(this.clients, signal)) ?? untold]));
+      const [cause = untold] = await causesOfRegistry(this.clients, signal);
+      rowCache.set("source", name, sourceRow("silent", [cause]));
     }
     for (const hostId of this.#changedHosts) this.#showHost(hostId);
     this.#changedHosts.clear();
@@ -129,6 +133,15 @@ export class Fleet {
     ]);
     if (failures.length > 0) throw failures[0];
     return hosts?.massSilence;
+  }
+
+  /** Returns what a registry that serves warns of. Read seldom, because warnings last. */
+  async #alertsNow(signal: AbortSignal): Promise<readonly SourceCause[]> {
+    const { clock } = this;
+    if (clock.monotonicMs() - this.#alertsReadAtMs < CAPACITY_INTERVAL_MS) return this.#alerts;
+    this.#alertsReadAtMs = clock.monotonicMs();
+    this.#alerts = await causesOfRegistry(this.clients, signal, ({ reason }) => reason === "ALERT");
+    return this.#alerts;
   }
 
   async #readCapacity(call: Call): Promise<void> {

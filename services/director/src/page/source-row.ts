@@ -49,19 +49,20 @@ export function ownSourceRow(report: ProcessReport, readFailure = ""): SourceRow
 const ITSELF_DEADLINE_MS = 2_000;
 
 /**
- * Returns the registry's own first cause; undefined without one. A standby answers, too, with its missing dependencies
- * and its leader.
+ * Returns the registry's own causes. A standby answers, too, with its missing dependencies and its leader. Returns none for
+ * a registry that does not answer.
  */
-export async function causeOfRegistry(
+export async function causesOfRegistry(
   { admin }: Pick<RegistryClients, "admin">,
   signal: AbortSignal,
-): Promise<SourceCause | undefined> {
+  isWanted: (cause: CauseMessage) => boolean = () => true,
+): Promise<readonly SourceCause[]> {
   const subject = { kind: SubjectKind.SERVICE, name: "disk-registry" };
   try {
     const { causes } = await admin.explain({ subject }, { signal, deadlineMs: ITSELF_DEADLINE_MS });
-    return causes[0] && causeOf(causes[0]);
+    return causes.filter(isWanted).map(causeOf);
   } catch {
-    return undefined;
+    return [];
   }
 }
 

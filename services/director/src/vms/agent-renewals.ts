@@ -162,6 +162,10 @@ export class AgentRenewals {
 
   #warn(agentIds: readonly string[]): void {
     const { clock, log } = this.#options;
+    if (agentIds.length === 0 && this.#warnAtMs > 0) {
+      this.#warnAtMs = Number.NEGATIVE_INFINITY;
+      log.info({ alertEnded: "agent_certificates" }, "agent certificates are renewed");
+    }
     if (agentIds.length === 0 || clock.monotonicMs() < this.#warnAtMs) return;
     this.#warnAtMs = clock.monotonicMs() + WARN_EVERY_MS;
     log.warn(

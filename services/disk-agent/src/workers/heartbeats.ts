@@ -30,7 +30,7 @@ export interface RegistrationOptions {
   readonly backoff: BackoffLimits;
   readonly random: () => number;
   /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
-  readonly readiness: Pick<Readiness, "met" | "missing"> & { report(): Pick<ReadinessReport, "needs"> };
+  readonly readiness: Pick<Readiness, "met" | "missing"> & { report(): Pick<ReadinessReport, "needs" | "alerts"> };
   /** I/O of the disks that the host serves. */
   readonly io: Pick<IoCounters, "totals" | "diskIo">;
   /**
@@ -58,20 +58,26 @@ export function warningOf({ problem }: Ledger): string {
 }
 
 /**
- * Returns the agent's missing needs. A heartbeat itself shows whether the agent is registered. Failed drivers are no
+ * Returns the agent's missing needs and alerts. A heartbeat itself shows whether the agent is registered. Failed drivers are no
  * part of the readiness: the agent serves disks without them.
  */
 function missingNeedsOf(
-  { needs }: Pick<ReadinessReport, "needs">,
+  { needs, alerts }: Pick<ReadinessReport, "needs" | "alerts">,
   { vendors, clock }: Pick<AgentContext, "vendors" | "clock">,
 ): MissingNeed[] {
   const drivers = vendors.failed();
   const missing = [...needs].flatMap(([need, { met, why, sinceMs }]) =>
-    met === false && need !== "registered" ? [{ need: need as string, why, sinceMs }] : [],
+    met === false && need !== "registered" ? [{ need: need as string, why, sinceMs, isAlert: false }] : [],
   );
-  if (drivers !== undefined) missing.push({ need: "drivers", ...drivers });
-  return missing.map(({ sinceMs, ...rest }) => ({ ...rest, ageMs: Math.max(0, clock.nowMs() - sinceMs) }));
+  if (drivers !== undefined) missing.push({ need: "drivers", ...drivers, isAlert: false });
+  const warned = [...alerts].map(([need, alert]) => ({ need, ...alert, isAlert: true }));
+  return [...missing, ...warned]
+    .slice(0, MAX_NEEDS)
+    .map(({ sinceMs, ...rest }) => ({ ...rest, ageMs: Math.max(0, clock.nowMs() - sinceMs) }));
 }
+
+/** Maximum that a registry takes. */
+const MAX_NEEDS = 16;
 
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
   `${health} ${healthMessage}`;

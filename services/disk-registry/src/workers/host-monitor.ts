@@ -237,14 +237,13 @@ export class HostMonitor {
 
   /** Logs a mass silence once when it begins and once when it ends. */
   #alert(massSilent: readonly HostId[]): void {
-    const about = { alert: "mass_silence", hosts: massSilent.length };
     if (massSilent.length > 0 && this.#massSilentBefore === 0) {
       const text =
         "mass silence started: over half of the hosts are silent, none is marked UNAVAILABLE or gets new disks; " +
         "check the network and this process, declare dead hosts with SetHostState";
-      this.context.log.error({ ...about, first: massSilent[0] }, text);
+      this.context.log.error({ alert: "mass_silence", hosts: massSilent.length, first: massSilent[0] }, text);
     } else if (massSilent.length === 0 && this.#massSilentBefore > 0) {
-      this.context.log.warn(about, "mass silence ended");
+      this.context.log.info({ alertEnded: "mass_silence" }, "mass silence ended");
     }
     this.#massSilentBefore = massSilent.length;
   }

@@ -114,10 +114,11 @@ function missingNeedsOf(
 ): MissingNeed[] {
   requireAtMost("missing_needs", missingNeeds, MAX_NEEDS);
   const clock = sentAt && clockNeed(sentAt.getTime(), heardAtMs, (timeMs) => new Date(timeMs).toISOString());
-  const needs = missingNeeds.map(({ need, why, ageMs }) => ({
+  const needs = missingNeeds.map(({ need, why, ageMs, isAlert }) => ({
     need: plainText(need, maxTextLength),
     why: plainText(why, maxTextLength),
     sinceMs: metAtMs(ageMs, heardAtMs),
+    isAlert,
   }));
   return clock === undefined ? needs : [...needs, clock];
 }

@@ -29,6 +29,7 @@ export const REASONS = {
     "MUST_REGISTER",
     "AGENT_LACKS",
     "DRIVER_FAILED",
+    "AGENT_WARNS",
     "FOREIGN_DEVICES",
     "REMOVAL_WAITS",
     "CORDONED",

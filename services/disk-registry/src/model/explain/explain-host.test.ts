@@ -61,6 +61,12 @@ const rows: readonly ExplainRow[] = [
     ],
   ],
   [
+    "its agent warns of its memory",
+    HOST,
+    { known: { missingNeedsOf: () => [{ need: "memory", why: "it is short", sinceMs: 900, isAlert: true }] } },
+    [{ reason: "AGENT_WARNS", says: /^the agent of host h1 warns: it is short$/, sinceMs: 900, cureCount: 1 }],
+  ],
+  [
     "its drivers have failed",
     HOST,
     { known: { missingNeedsOf: () => [{ need: "drivers", why: "driver /opt/d has failed: no file", sinceMs: 900 }] } },

@@ -185,11 +185,18 @@ const NEED_CURES: Readonly<Record<string, string>> = {
 /** Needs whose reason is a whole sentence. */
 const COMPLETE = new Set(["clock", "drivers"]);
 
-/** Explains what the agent itself lacks. An agent that is silent may lack other things by now. */
+/** Explains what the agent itself lacks, or warns of. An agent that is silent may lack other things by now. */
 function lacks(host: Host, known: Known): Found[] {
   const { hostId } = host;
   if (isAway(host) || isSilent(host, known)) return [];
-  return known.missingNeedsOf(hostId).map(({ need, why, sinceMs }) => {
+  return known.missingNeedsOf(hostId).map(({ need, why, sinceMs, isAlert }) => {
+    if (isAlert)
+      return {
+        reason: "AGENT_WARNS",
+        message: `the agent of host ${hostId} warns: ${why}`,
+        sinceMs,
+        cures: [["do what the message says: the warning then ends by itself", ""]],
+      };
     const cure = NEED_CURES[need];
     return {
       reason: need === "drivers" ? "DRIVER_FAILED" : "AGENT_LACKS",

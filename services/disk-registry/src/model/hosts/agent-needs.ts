@@ -1,8 +1,10 @@
-/** Something that an agent needs and lacks. */
+/** Something that an agent needs and lacks, or warns of. */
 export interface MissingNeed {
   readonly need: string;
   readonly why: string;
   readonly sinceMs: number;
+  /** True: the agent lacks nothing yet, but somebody must act. */
+  readonly isAlert?: boolean;
 }
 
 /** Difference of two clocks from which certificates, backups and logs mislead. Far more than a heartbeat's delay. */

@@ -356,14 +356,16 @@ export interface ServedDiskIo {
   io: DiskIo | undefined;
 }
 
-/** Something that an agent needs and lacks. */
+/** Something that an agent needs and lacks, or warns of. */
 export interface MissingNeed {
-  /** Name of the need, as in the agent's health checks, for example "nats". */
+  /** Name of the need, as in the agent's health checks, for example "nats". With is_alert, name of the alert in its log. */
   need: string;
   /** Reason, as a sentence. */
   why: string;
   /** Time in milliseconds for which the agent has lacked it. */
   ageMs: number;
+  /** True: the agent lacks nothing yet, but somebody must act. */
+  isAlert: boolean;
 }
 
 /** A hardware error of a device. */
@@ -2205,7 +2207,7 @@ export const ServedDiskIo: MessageFns<ServedDiskIo> = {
 };
 
 function createBaseMissingNeed(): MissingNeed {
-  return { need: "", why: "", ageMs: 0 };
+  return { need: "", why: "", ageMs: 0, isAlert: false };
 }
 
 export const MissingNeed: MessageFns<MissingNeed> = {
@@ -2218,6 +2220,9 @@ export const MissingNeed: MessageFns<MissingNeed> = {
     }
     if (message.ageMs !== 0) {
       writer.uint32(24).int64(message.ageMs);
+    }
+    if (message.isAlert !== false) {
+      writer.uint32(32).bool(message.isAlert);
     }
     return writer;
   },
@@ -2259,6 +2264,14 @@ export const MissingNeed: MessageFns<MissingNeed> = {
             message.ageMs = longToNumber(reader.int64());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.isAlert = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2279,6 +2292,7 @@ export const MissingNeed: MessageFns<MissingNeed> = {
     message.need = object.need ?? "";
     message.why = object.why ?? "";
     message.ageMs = object.ageMs ?? 0;
+    message.isAlert = object.isAlert ?? false;
     return message;
   },
 };
