@@ -20,6 +20,14 @@ describe("the public protos", () => {
     expect(times.map(({ name }) => name).filter((name) => !name.endsWith("_time"))).to.deep.equal([]);
   });
 
+  it("give each span of time as a Duration, but for the burst of limits, which multiplies rates", () => {
+    const spans = fields.filter(({ type }) => type === ".google.protobuf.Duration");
+    expect(spans).to.have.length.above(5);
+    const ofUnit = fields.filter(({ name }) => /[._](ms|millis|secs?|seconds?|minutes?|hours?|days?)$/.test(name));
+    const ofTime = ofUnit.filter(({ name }) => !name.endsWith("_per_second"));
+    expect(ofTime.map(({ name }) => name)).to.deep.equal(["DiskLimits.burst_seconds"]);
+  });
+
   it("have no message or enum of one name in two packages", () => {
     const names = files.flatMap(({ messageType = [], enumType = [] }) =>
       [...messageType, ...enumType].map(({ name }) => name),
