@@ -15,8 +15,8 @@ const DEVICE_ID = "device-1";
 const BLOCK_SIZE_BYTES = 4_096;
 
 export const driver: Action = {
-  usage: "driver <verb> <folder> [method]",
-  summary: "try FOLDER: run a vendor's driver here, without a mesh, to list its methods or call one",
+  usage: "driver <verb> <path> [method]",
+  summary: "try PATH: run a vendor's driver, a folder or file, without a mesh, to list its methods or call one",
   options: [
     ["--settings <json>", "settings of the driver, as a JSON object"],
     ["--device <file>", `file or drive that the driver sees as ${DEVICE_ID}; it is never written`],
