@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cpSync, readdirSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf } from "@diskmesh/domain";
@@ -13,6 +13,7 @@ const run = promisify(execFile);
 const PUBLIC = ["common", "cpi", "director", "registry"];
 const PROTOS = join(repositoryFolder, "proto");
 const SOURCES = join(repositoryFolder, "test/src/foreign-clients");
+const PAGE = "docs/guides/clients.md";
 const GRPC_TOOLS = "python-grpc-tools-protoc";
 /** Build timeout. A cold build of grpc-go takes a minute on two idle cores, and eight times as long on busy ones. */
 export const BUILD_TIMEOUT_MS = 15 * 60_000;
@@ -60,13 +61,9 @@ export const LANGUAGES: Readonly<Record<"Go" | "Python" | "Java", Build>> = {
 
   Python: async (test, folder) => {
     skipWithout(test, GRPC_TOOLS);
-    const files = PUBLIC.flatMap((name) =>
-      readdirSync(join(PROTOS, "diskmesh", name, "v1")).map((file) => `diskmesh/${name}/v1/${file}`),
-    );
-    const out = [`--python_out=${folder}`, `--grpc_python_out=${folder}`];
-    await run(GRPC_TOOLS, ["-I", PROTOS, "-I", join(PROTOS, "vendor"), ...out, ...files]);
-    const env = { PYTHONPATH: folder };
     const python = pythonOf(GRPC_TOOLS);
+    await type("Python", folder, `pip() { :; }; python3() { ${python} "$@"; }`);
+    const env = { PYTHONPATH: join(folder, "gen") };
     return {
       client: { command: [python, join(SOURCES, "client.py")], env },
       follow: { command: [python, join(SOURCES, "follow.py")], env },
@@ -75,23 +72,28 @@ export const LANGUAGES: Readonly<Record<"Go" | "Python" | "Java", Build>> = {
 
   Java: async (test, folder) => {
     for (const program of ["javac", "mvn"]) skipWithout(test, program);
-    cpSync(join(SOURCES, "java"), folder, { recursive: true });
-    const maven = (...args: string[]) =>
-      run("mvn", ["--batch-mode", "--quiet", `-Dprotos=${PROTOS}`, ...args], {
-        cwd: folder,
-        timeout: BUILD_TIMEOUT_MS,
-      });
-    await maven("generate-sources", "dependency:copy-dependencies").catch((error) => {
+    await type("Java", folder, 'mvn() { command mvn --batch-mode --quiet "$@"; }').catch((error) => {
       const said = `${messageOf(error)} ${error.stdout}`;
       // Other failures are of the protos or of the client.
       if (!/[Uu]nable to resolve|[Cc]ould not (resolve|transfer|find artifact)|offline/.test(said)) throw error;
       skipBecause(test, `the Maven artifacts of the client cannot be had: ${said}`);
     });
-    await maven("compile");
-    const classes = `${join(folder, "target/classes")}:${join(folder, "target/dependency")}/*`;
-    return {
-      client: { command: ["java", "-cp", classes, "Client"] },
-      follow: { command: ["java", "-cp", classes, "Follow"] },
-    };
+    const target = join(folder, "client/target");
+    const java = ["java", "-cp", `${target}/classes:${target}/dependency/*`] as const;
+    return { client: { command: [...java, "Client"] }, follow: { command: [...java, "Follow"] } };
   },
 };
+
+/** Types the commands of a language's section of the page, but those that call a mesh, where proto/ and the clients are. */
+async function type(language: string, folder: string, functions: string): Promise<void> {
+  const page = readFileSync(join(repositoryFolder, PAGE), "utf8");
+  const [, block = ""] =
+    new RegExp(`^### ${language}\n(?:(?!###).*\n)*?\`\`\`console\n([^\`]*)\`\`\``, "m").exec(page) ?? [];
+  const commands = block.split(/^\$ /m).filter((command) => command !== "" && !command.includes("REGISTRY"));
+  if (commands.length === 0) throw new Error(`${PAGE} has no commands for ${language}`);
+  symlinkSync(PROTOS, join(folder, "proto"));
+  mkdirSync(join(folder, "test/src"), { recursive: true });
+  symlinkSync(SOURCES, join(folder, "test/src/foreign-clients"));
+  const script = ["set -e", functions, ...commands].join("\n");
+  await run("bash", ["-c", script], { cwd: folder, timeout: BUILD_TIMEOUT_MS });
+}
