@@ -24,6 +24,12 @@ export function parseSizeText(text: string): number {
   );
 }
 
+/** Describes a changed size to people, with bytes where the units do not show the difference. */
+export function sizeChangeText(wasBytes: number, isBytes: number): string {
+  const [was, is] = [bytesText(wasBytes), bytesText(isBytes)];
+  return was === is ? `was ${wasBytes} bytes, is ${isBytes} bytes` : `was ${was}, is ${is}`;
+}
+
 /** Adds sizes in bytes. Returns 2^53 - 1 for a larger sum, because a client's decoder refuses it. */
 export function sumBytes(sizesBytes: readonly number[]): number {
   return sizesBytes.reduce((sum, sizeBytes) => Math.min(sum + sizeBytes, Number.MAX_SAFE_INTEGER), 0);

@@ -1,4 +1,4 @@
-import { type DeviceId, fileDifference, type Logger, messageOf } from "@diskmesh/domain";
+import { type DeviceId, fileDifference, type Logger, messageOf, sizeChangeText } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
 import { FileSyncs } from "./file-syncs.js";
@@ -205,11 +205,14 @@ export class DeviceFile {
     if (!seen) return undefined;
     const marks = (facts: FileFacts) => ({ serialNumber: facts.serialNumber, fileIdentity: facts.identity });
     const other =
-      fileDifference(marks(held), marks(seen)) ??
-      (held.sizeBytes === seen.sizeBytes
-        ? undefined
-        : `the open file has ${held.sizeBytes} bytes, the file at the path ${seen.sizeBytes}`);
-    return other && `path ${JSON.stringify(this.path)} is now another file than the open file: ${other}`;
+      held.sizeBytes === seen.sizeBytes
+        ? fileDifference(marks(held), marks(seen))
+        : `its size ${sizeChangeText(held.sizeBytes, seen.sizeBytes)}`;
+    if (other === undefined) return undefined;
+    const what = this.isOnlyResized
+      ? "has another size than when it was opened"
+      : "is now another file than the open file";
+    return `path ${JSON.stringify(this.path)} ${what}: ${other}`;
   }
 
   #apply(event: HoldingEvent): void {

@@ -39,7 +39,7 @@ const rows: Record<string, Row> = {
   "the file after a boot": { facts: { identity: "another file 9:77:5" }, why: "fit" },
   "another offset": { config: { offsetBytes: 0 }, why: /offset_bytes was 1048576, is 0/ },
   "another block size": { config: { blockSizeBytes: 512 }, why: /block_size_bytes was 4096, is 512/ },
-  shrunk: { facts: { sizeBytes: 8 * MIB }, why: /size_bytes was 8388608, is 7340032/ },
+  shrunk: { facts: { sizeBytes: 8 * MIB }, why: /its size was 8 MiB, is 7 MiB/ },
   "shrunk to nothing": { facts: { sizeBytes: MIB }, why: /too short/ },
   "another file": { facts: { identity: "boot file 8:78:6" }, why: /it was "boot file 8:77:5"/ },
   "another file after a boot": { facts: { identity: "another file 8:78:6" }, why: /it was "boot file 8:77:5"/ },

@@ -1,4 +1,12 @@
-import { type DeviceId, type FileMarks, fileDifference, InvalidArgumentError, isKnownSame } from "@diskmesh/domain";
+import {
+  bytesText,
+  type DeviceId,
+  type FileMarks,
+  fileDifference,
+  InvalidArgumentError,
+  isKnownSame,
+  sizeChangeText,
+} from "@diskmesh/domain";
 import type { RememberedIdentity } from "../model/memory.js";
 import type { DeviceFailure } from "./device-file.js";
 import type { DeviceProblem } from "./device-problem.js";
@@ -31,8 +39,8 @@ export function sizeIn(fileSizeBytes: number, config: DeviceConfig): number {
 export function tooShort(fileSizeBytes: number, { deviceId, offsetBytes, sizeBytes, path }: DeviceConfig): string {
   if (fileSizeBytes > Number.MAX_SAFE_INTEGER)
     return `device file ${JSON.stringify(path)} is too long for device ${deviceId}: it has ${fileSizeBytes} bytes, but a device may have at most 2^53 - 1: give its sizeBytes`;
-  const needed = sizeBytes === undefined ? `more than ${offsetBytes}` : `${offsetBytes + sizeBytes}`;
-  return `device file ${JSON.stringify(path)} is too short for device ${deviceId}: it has ${fileSizeBytes} bytes, but ${needed} are needed`;
+  const needed = sizeBytes === undefined ? `more than ${bytesText(offsetBytes)}` : bytesText(offsetBytes + sizeBytes);
+  return `device file ${JSON.stringify(path)} is too short for device ${deviceId}: it has ${bytesText(fileSizeBytes)}, but ${needed} are needed`;
 }
 
 /** Returns why the file must not be held for a device with the recorded identity; undefined when it may be held. */
@@ -72,7 +80,7 @@ export function differenceFrom(
   if (blockSizeBytes !== registered.blockSizeBytes)
     return `${what}: block_size_bytes was ${registered.blockSizeBytes}, is ${blockSizeBytes}`;
   const sizeBytes = sizeIn(facts.sizeBytes, config);
-  if (sizeBytes < registered.sizeBytes) return `${what}: size_bytes was ${registered.sizeBytes}, is ${sizeBytes}`;
+  if (sizeBytes < registered.sizeBytes) return `${what}: its size ${sizeChangeText(registered.sizeBytes, sizeBytes)}`;
   const marks = marksOf(facts);
   const other = fileDifference(registered, marks);
   if (other !== undefined) return `${what}: ${other}`;
@@ -90,7 +98,7 @@ export function growthOf(
   const { deviceId, path } = config;
   const sizeBytes = seen ? sizeIn(seen.sizeBytes, config) : 0;
   if (sizeBytes <= recordedBytes) return undefined;
-  const message = `device ${deviceId}, file ${JSON.stringify(path)}, has grown from ${recordedBytes} to ${sizeBytes} bytes: its data is unchanged, and AddDevice adds the new space once no disk is on the device`;
+  const message = `device ${deviceId}, file ${JSON.stringify(path)}, has grown from ${bytesText(recordedBytes)} to ${bytesText(sizeBytes)}: its data is unchanged, and AddDevice adds the new space once no disk is on the device`;
   return { level: "WARNING", message };
 }
 

@@ -107,7 +107,7 @@ describe("errors of I/O", () => {
     expect(await failed(fixture.device("a").read(1, SIZE - 4096, 4096))).to.match(/the file ends at byte/);
     await eventually(() => fixture.device("a").whyChanged !== undefined);
     const written = fixture.device("a").write(1, SIZE - 4096, Buffer.alloc(4096), { fua: false });
-    expect(await failed(written)).to.match(/has changed: .*the open file has 65536 bytes, the file at the path 32768/);
+    expect(await failed(written)).to.match(/has changed: .*has another size .*: its size was 64 KiB, is 32 KiB/);
     expect(await fixture.openSession("a", 2)).to.equal("device_changed");
     expect(statSync(join(fixture.folder, "a")).size).to.equal(SIZE / 2);
     expect(problem()?.level).to.equal("ERROR");
@@ -130,7 +130,7 @@ describe("errors of I/O", () => {
     resize("a", 2 * SIZE);
     await look("a");
     expect(problem()).to.deep.include({ level: "WARNING" });
-    expect(problem()?.message).to.match(/has grown from 65536 to 131072 bytes: .*AddDevice/);
+    expect(problem()?.message).to.match(/has grown from 64 KiB to 128 KiB: .*AddDevice/);
     expect(await fixture.order("attach", "a", 2, { ...recorded, fileIdentity })).to.equal("already");
     expect(await fixture.openSession("a", 1)).to.equal("done");
     expect(await failed(fixture.device("a").read(1, SIZE, 1))).to.match(/outside device a of 65536 bytes/);

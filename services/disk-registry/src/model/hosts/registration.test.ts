@@ -486,7 +486,7 @@ describe("registration", () => {
   it("replaced hardware without a disk is in ERROR until AddDevice, then dirty and ONLINE", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1")] });
     register(fleet, registration([reported("d1", smaller)]));
-    expect(fleet.device("d1").healthMessage).to.contain("sizeBytes was").and.to.contain("AddDevice accepts");
+    expect(fleet.device("d1").healthMessage).to.contain("its size was").and.to.contain("AddDevice accepts");
     expect(
       fleet.transact((tx) =>
         addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),

@@ -1,4 +1,4 @@
-import { fileDifference, identifiedBy, isKnownSame } from "@diskmesh/domain";
+import { fileDifference, identifiedBy, isKnownSame, sizeChangeText } from "@diskmesh/domain";
 import type { DeviceIdentity } from "../store/device-identity.js";
 
 /**
@@ -15,6 +15,8 @@ export function identityOf(of: DeviceIdentity): DeviceIdentity {
   return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, ...(fileIdentity && { fileIdentity }) };
 }
 
+const FIELD_NAMES = { offsetBytes: "its offset", sizeBytes: "its size", blockSizeBytes: "its block size" } as const;
+
 /**
  * Returns the differences as text; empty when none is known. The path is not compared, because it may depend on the
  * order in which drives are found. A larger size with the same identity is growth. A device of size 0 could not be
@@ -26,9 +28,12 @@ export function identityChange(known: DeviceIdentity, found: DeviceIdentity): st
   const isGrown = found.sizeBytes > known.sizeBytes && isKnownSame(known, found);
   for (const field of ["offsetBytes", "sizeBytes", "blockSizeBytes"] as const) {
     if (field === "sizeBytes" && isGrown) continue;
-    if (known[field] !== found[field]) changes.push(`${field} was ${known[field]}, is ${found[field]}`);
+    if (known[field] !== found[field])
+      changes.push(`${FIELD_NAMES[field]} ${sizeChangeText(known[field], found[field])}`);
   }
   const otherFile = fileDifference(known, found);
-  if (otherFile !== undefined) changes.push(otherFile);
+  // The size says more to people than the number of a file.
+  const isNumber = identifiedBy(known) !== "SERIAL";
+  if (otherFile !== undefined && !(isNumber && known.sizeBytes !== found.sizeBytes)) changes.push(otherFile);
   return changes.join("; ");
 }
