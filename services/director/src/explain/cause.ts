@@ -44,6 +44,7 @@ type Reason =
   | "IN_USE"
   | "NO_SPACE"
   | "CPI_UNUSABLE"
+  | "RECORDS_DIFFER"
   | "HELD_UP";
 export type Cause = CauseOf<Subject, Reason>;
 export type Found = Omit<Cause, "subject">;

@@ -17,6 +17,7 @@ import type { TaskEvent } from "../tasks/task-event.js";
 import type { Known, KnownVm, Subject } from "./cause.js";
 import type { ExplainContext } from "./context.js";
 import { causesOf, openSteps } from "./explain.js";
+import { placeCause } from "./explain-place.js";
 import { useCauses } from "./explain-vm.js";
 import { type LookedUp, NOTHING_LOOKED_UP, recordedDisk, recordedInstance, whatIsKnown } from "./known.js";
 
@@ -33,13 +34,35 @@ const MAX_JOINED = 10;
 export async function explain(context: ExplainContext, request: ExplainRequest, call: Asked): Promise<ExplainResponse> {
   const subject = subjectOf(request.subject);
   const own = await ownAnswer(context, subject, call);
-  if (own === undefined) return withUses(context, await ofRegistries(context, subject, call));
+  if (own === undefined) {
+    const answer = await withUses(context, await ofRegistries(context, subject, call));
+    const unrecorded = subject.kind === "DISK" ? "; this director has no record of it" : "";
+    return { ...answer, summary: `${answer.summary}${unrecorded}` };
+  }
   const { answer, elsewhere, silent } = own;
   const asked = elsewhere.slice(0, MAX_JOINED);
   const joined = await Promise.all(asked.map((each) => answerElsewhere(context, each, call)));
   const told = subject.kind === "DISK" ? joined[asked.findIndex(({ kind }) => kind === "DISK")]?.summary : undefined;
   const summary = told ? `${answer.summary}; its disk-registry: ${told}` : answer.summary;
-  return { summary, causes: eachOnce([...answer.causes, ...silent, ...joined.flatMap(({ causes }) => causes)]) };
+  const differs = subject.kind === "DISK" ? await placeOf(context, subject.name, call) : [];
+  const all = [...differs, ...answer.causes, ...silent, ...joined.flatMap(({ causes }) => causes)];
+  return { summary, causes: eachOnce(all) };
+}
+
+/** Returns the contradiction between this director's record of the disk and that of its registry, if there is one. */
+async function placeOf({ tablet, registries }: ExplainContext, name: string, call: Asked): Promise<readonly Cause[]> {
+  const disk = await tablet.read((tables) => recordedDisk(tables, name));
+  if (disk === undefined || disk.diskCid === "") return [];
+  try {
+    const found = placeCause(disk, await registries.recordOfDisk(disk.diskCid, call));
+    if (found === undefined) return [];
+    const subject = { kind: "DISK", name } as const;
+    return explanation("", subject, () => [{ subject, ...found }]).causes;
+  } catch {
+    call.signal.throwIfAborted();
+    // A registry that does not answer has a cause of its own.
+    return [];
+  }
 }
 
 /** Drops repeated causes: a disk may be explained with its host and by itself. */

@@ -3,6 +3,7 @@ import type { ActionResult, Device, DiskPart, DiskRegistryServiceDefinition, Tro
 import { HostState } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { allPages, type CallContext, type CallOptions, type Client } from "@diskmesh/rpc";
+import type { RegistryDisk } from "./explain-place.js";
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
@@ -134,6 +135,15 @@ export class Registries {
       return { parts, devices: answers.flatMap(({ device }) => device ?? []) };
     });
     return found ?? { parts: [], devices: [] };
+  }
+
+  /**
+   * Returns a registry's record of the disk; undefined when no registry knows it. Throws when a registry that may know it
+   * does not answer.
+   */
+  async recordOfDisk(diskId: string, { signal }: Pick<CallContext, "signal">): Promise<RegistryDisk | undefined> {
+    const { disk } = (await this.#first(({ registry }) => registry.getDisk({ diskId }, { signal }))) ?? {};
+    return disk && { place: disk.publication, isFenced: disk.fence !== undefined };
   }
 
   /** Cancels the moves of a disk at the registry that knows the disk. */
