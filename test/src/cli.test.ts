@@ -74,6 +74,9 @@ describe("the diskmesh command and a mesh", () => {
     );
     expect(await done("adopt-device host-1 host-1-device-1")).to.match(/^S_ALREADY: no drive .* waits/);
     expect(await done("add-device host-1 host-1-device-1 --erase-foreign")).to.match(/^S_ALREADY/);
+    const undecided = /^host-1-device-1: nothing changes: it is not held by an unknown disk/;
+    expect(await done("decide-unknown agent host-1-device-1 --dry-run")).to.match(undecided);
+    expect(await done("decide-unknown registry host-1-device-1 --dry-run")).to.match(undecided);
     expect(await done("remove-host host-2 --wait")).to.contain("host-2 is out of operation");
     await done("add-host host-2 --wait");
     await devicesReady(mesh);

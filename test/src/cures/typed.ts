@@ -22,6 +22,8 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   "cancel X": [STUCK, "CPI that hangs"],
   "cancel-move X": [CURES, "a disk that cannot move"],
   "confirm-device X X": [CURES, "a drive that nothing identifies after a reboot"],
+  "decide-unknown agent X --dry-run": [CLI, 'done("decide-unknown agent'],
+  "decide-unknown registry X --dry-run": [CLI, 'done("decide-unknown registry'],
   "delete X": [CLI, '["detach", "delete"]'],
   "delete X --now": [DELETED, "delete twice --now"],
   "delete-orphan X": [

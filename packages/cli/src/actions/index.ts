@@ -39,6 +39,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   maintenance: async () => (await import("./fleet/maintenance.js")).maintenance,
   "set-host-state": async () => (await import("./fleet/set-host-state.js")).setHostState,
   "set-device-state": async () => (await import("./fleet/set-device-state.js")).setDeviceState,
+  "decide-unknown": async () => (await import("./fleet/decide-unknown.js")).decideUnknown,
   "fence-host": async () => (await import("./fleet/fence-host.js")).fenceHost,
   provide: async () => (await import("./director/dynamic-disks.js")).provide,
   attach: async () => (await import("./director/dynamic-disks.js")).attach,

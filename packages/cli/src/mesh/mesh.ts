@@ -14,7 +14,11 @@ import {
   VmServiceDefinition,
 } from "@diskmesh/api/director";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
-import { DiskRegistryServiceDefinition, JoinTokenServiceDefinition } from "@diskmesh/api/registry";
+import {
+  DiskRegistryServiceDefinition,
+  FleetServiceDefinition,
+  JoinTokenServiceDefinition,
+} from "@diskmesh/api/registry";
 import { hostPortOf, InvalidArgumentError, isJsonObject, messageOf, quoted } from "@diskmesh/domain";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import { UsageError } from "../output/exit-codes.js";
@@ -58,6 +62,10 @@ export class Mesh {
 
   get registry() {
     return this.#client(DiskRegistryServiceDefinition, "disk-registry");
+  }
+
+  get fleet() {
+    return this.#client(FleetServiceDefinition, "disk-registry");
   }
 
   get joinTokens() {

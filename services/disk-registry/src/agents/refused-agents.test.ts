@@ -22,9 +22,15 @@ describe("refused agents", () => {
     expect(of("h1")).to.deep.equal({ message, sinceMs: 1_000, lastAtMs: 5_000 });
     refuse("h1", "ended");
     expect(of("h1")).to.include({ sinceMs: 5_000, lastAtMs: 5_000 });
-    refused.claimRefused(hostId("h1"), "disk-agent h2 speaks for it");
+    refused.claimRefused(hostId("h1"), "h2", "disk-agent h2 speaks for it");
     expect(of("h1")?.message).to.equal("an agent is refused: disk-agent h2 speaks for it");
     expect(of("h2")).to.equal(undefined);
+    expect(refused.registrationOf(hostId("h1"))).to.equal(undefined);
+    expect(refused.registrationOf(hostId("h2"))?.message).to.match(
+      /host h2, whose config says hostId: h1: disk-agent h2/,
+    );
+    refused.registrationTaken(hostId("h2"), "10.0.0.7:7040");
+    expect(refused.registrationOf(hostId("h2"))).to.equal(undefined);
   });
 
   it("are not kept when the certificate names nobody, no agent, or no valid id", () => {

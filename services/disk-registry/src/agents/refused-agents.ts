@@ -36,9 +36,15 @@ export class RefusedAgents {
     if (hostId !== undefined) this.#connections.note(hostId, { message });
   }
 
-  /** Records a call with a valid certificate that claimed another host. */
-  claimRefused(hostId: HostId, why: string): void {
-    this.#connections.note(hostId, { message: `an agent is refused: ${why}` });
+  /**
+   * Records a call with the valid certificate of `holder` that claimed another host: the id in the agent's config is not that
+   * of its certificate. Both hosts show it, because an operator may ask for either.
+   */
+  claimRefused(claimed: HostId, holder: string, why: string): void {
+    this.#connections.note(claimed, { message: `an agent is refused: ${why}` });
+    const hostId = hostIdIn(holder);
+    const message = `the registry refuses the agent of host ${holder}, whose config says hostId: ${claimed}: ${why}`;
+    if (hostId !== undefined) this.#registrations.note(hostId, { address: ANY_ADDRESS, message });
   }
 
   /** Returns whether the refusal is new: another reason, or another agent. */
@@ -51,7 +57,8 @@ export class RefusedAgents {
 
   /** Forgets the refusal of the agent at that address, whose registration was accepted. */
   registrationTaken(hostId: HostId, address: string): void {
-    if (this.#registrations.of(hostId)?.address === address) this.#registrations.forget(hostId);
+    if ([address, ANY_ADDRESS].includes(this.#registrations.of(hostId)?.address ?? ""))
+      this.#registrations.forget(hostId);
   }
 
   /** Returns the last refused connection or call under this host name; undefined when there was none lately. */
@@ -112,6 +119,9 @@ class LastByHost<Kind extends Refusal> {
     return this.clock.nowMs() - lastAtMs > REMEMBERED_MS;
   }
 }
+
+/** Address of an agent that did not tell one; any registration of the host shows that its config is mended. */
+const ANY_ADDRESS = "unknown";
 
 /** The maker of a certificate chooses the name in it, so the name need not be a valid host id. */
 function hostIdIn(name: string): HostId | undefined {

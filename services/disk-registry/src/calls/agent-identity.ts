@@ -10,6 +10,6 @@ export function requireOwnHost(
 ): void {
   if (identity.name === hostId) return;
   const why = `${formatIdentity(identity)} may not act for host ${hostId}: its certificate names another host`;
-  refusedAgents.claimRefused(hostId, why);
+  refusedAgents.claimRefused(hostId, identity.name, why);
   throw new PermissionDeniedError(why, { about: { identity: formatIdentity(identity), host_id: hostId } });
 }

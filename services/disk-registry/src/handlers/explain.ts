@@ -107,6 +107,8 @@ function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known
     if ([...tables.devices.entries()].some(({ pool }) => pool === name)) return `pool ${name}`;
   } else if (kind === "DISK") {
     const disk = tables.disks.get(name);
+    if (disk === undefined && tables.devices.count("unknownByDisk", name) > 0)
+      return `disk ${name} is not in this registry, and agents remember it`;
     if (disk !== undefined) {
       if (disk.deleted !== undefined) return `disk ${name} is deleted`;
       return `disk ${name} is ${useOfDisk(disk, known)}`;

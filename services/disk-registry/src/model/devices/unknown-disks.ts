@@ -148,7 +148,7 @@ export function whyUnknown({ deviceId, hostId, unknownSession }: Device): string
   const what = diskId === "" ? "an erase" : `disk ${diskId}`;
   return (
     `device ${deviceId} on host ${hostId} is held by an unknown disk: its agent remembers session ${sessionNumber} for ${what}, ` +
-    "which this registry never issued; decide with DecideUnknownDisks whether the registry or the agent is right"
+    `which this registry never issued; say who is right, the registry or the agent: diskmesh decide-unknown registry ${deviceId} --dry-run`
   );
 }
 

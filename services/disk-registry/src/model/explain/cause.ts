@@ -49,6 +49,7 @@ export const REASONS = {
     "REMOVAL_WAITS",
   ],
   DISK: [
+    "FORGOTTEN",
     "PUBLICATION_PENDING",
     "CHANGE_PENDING",
     "UNPUBLICATION_PENDING",

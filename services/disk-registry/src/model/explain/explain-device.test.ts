@@ -173,7 +173,31 @@ const rows: readonly ExplainRow[] = [
     "an unknown disk may be on it",
     DEVICE,
     { device: { unknownSession: { sessionNumber: 8, diskId: diskId("lost") } } },
-    [{ reason: "HELD_BY_UNKNOWN_DISK", says: /session 8 of device d1 for disk lost/ }],
+    [
+      {
+        reason: "HELD_BY_UNKNOWN_DISK",
+        says: /session 8 of device d1 for disk lost/,
+        commands: ["diskmesh decide-unknown agent d1 --dry-run", "diskmesh decide-unknown registry d1 --dry-run"],
+      },
+    ],
+  ],
+  [
+    "an unknown disk may be on it, and the registry has a disk there, which its word does not erase",
+    DEVICE,
+    { disk: {}, device: { unknownSession: { sessionNumber: 8, diskId: diskId("lost") } } },
+    [
+      {
+        reason: "HELD_BY_UNKNOWN_DISK",
+        says: /session 8 of device d1 for disk lost/,
+        commands: ["diskmesh decide-unknown registry d1 --dry-run", "diskmesh decide-unknown agent d1 --dry-run"],
+      },
+    ],
+  ],
+  [
+    "its file has shrunk",
+    DEVICE,
+    { device: { health: "ERROR", healthMessage: "path x has another size than when it was opened" } },
+    [{ reason: "UNHEALTHY", says: /another size/, cureCount: 1 }],
   ],
   [
     "it is gone",

@@ -90,12 +90,17 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
 function orderCures({ lastError }: Device, host: Host | undefined, isHung: boolean): Cure[] {
   if (isHung) return [["end the hanging I/O (pull the drive, or restart its target), or restart the host", ""]];
   if (host === undefined || lastError === "") return [];
+  // The client puts the method and the address before the failure of a call; anything else is the agent's own answer.
+  if (!lastError.includes(` at ${host.address}: `))
+    return [[`do on host ${host.hostId} what the message says; the order is repeated by itself`, ""]];
   const far = `if it says that nobody answers at ${host.address}: repair the network from the registry to there, or correct advertisedAddress in the agent's config`;
   return [[far, ""]];
 }
 
 /** Text of an agent that cannot open a device's file. */
 const UNUSABLE_FILE = /^device file .* cannot be used: /;
+/** Text of an agent in whose device's place another file is, or one that lost bytes. */
+const OTHER_FILE = /is now another file|has another size|differs from the registered device|is too short for device/;
 
 function health(device: Device, add: string): Found {
   const { deviceId, hostId, health: value, healthMessage, keptHealth, grownToBytes } = device;
@@ -108,7 +113,12 @@ function health(device: Device, add: string): Found {
     : ["take in the added space", add];
   const mend: Cure = UNUSABLE_FILE.test(healthMessage)
     ? [`correct the device file on host ${hostId}, as the message says; its agent opens it by itself then`, ""]
-    : [`repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`, ""];
+    : OTHER_FILE.test(healthMessage)
+      ? [
+          `put the former file or drive back in its place on host ${hostId}, with its former size: the device then works again by itself`,
+          "",
+        ]
+      : [`repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`, ""];
   // A drive that is another one, or gone, has a cause with its cures of its own.
   const mends = device.replacement === undefined && device.missing === undefined ? [mend] : [];
   return {
@@ -143,14 +153,31 @@ function erase(device: Device, { progressOf }: Known): Found {
   };
 }
 
-function unknownDisk({ deviceId, unknownSession }: Device): Found {
+/** Returns the decisions that lose no data first. Each command only shows its effect until --dry-run is left out. */
+function unknownDiskCures(device: Device, what: string): Cure[] {
+  const { deviceId } = device;
+  const agent = `diskmesh decide-unknown agent ${deviceId} --dry-run`;
+  const registry = `diskmesh decide-unknown registry ${deviceId} --dry-run`;
+  if (holdsAnyDisk(device))
+    return [
+      [`if ${disksText(device)} has its data there, take the registry's word`, registry],
+      [`if ${what} has, take the agent's: ${disksText(device)} loses the device`, agent],
+    ];
+  return [
+    [`if ${what} is needed, take the agent's word, which gives the device to the disk if that is certain`, agent],
+    [`if nobody needs ${what}, take the registry's word: the device is erased`, registry],
+  ];
+}
+
+function unknownDisk(device: Device): Found {
+  const { deviceId, unknownSession } = device;
   if (unknownSession === undefined) return undefined;
   const { diskId, sessionNumber } = unknownSession;
   const what = diskId === "" ? "an erase" : `disk ${diskId}`;
   return {
     reason: "HELD_BY_UNKNOWN_DISK",
     message: `the agent remembers session ${sessionNumber} of device ${deviceId} for ${what}, which this registry does not know, so the owner of the device's data is not known`,
-    cures: [["decide whether the registry or the agent is right (DecideUnknownDisks)", ""]],
+    cures: unknownDiskCures(device, what),
   };
 }
 

@@ -196,6 +196,20 @@ const rows: readonly ExplainRow[] = [
     [{ reason: "DEVICE_IN_TROUBLE", says: /on host h1 is DETACHED$/, sinceMs: 600, becauseOf: [DEVICE] }],
   ],
   [
+    "the registry forgot it, and an agent remembers it",
+    { kind: "DISK", name: diskId("lost") },
+    { device: { unknownSession: { sessionNumber: 8, diskId: diskId("lost") } } },
+    [
+      {
+        reason: "FORGOTTEN",
+        says: /does not know disk lost, and agents remember it on d1: the registry was restored/,
+        becauseOf: [DEVICE],
+        cureCount: 1,
+      },
+    ],
+  ],
+  ["nobody knows it", { kind: "DISK", name: diskId("lost") }, {}, []],
+  [
     "its device may hold another disk's data",
     DISK,
     { disk: {}, device: { unknownSession: { sessionNumber: 8, diskId: diskId("lost") } } },

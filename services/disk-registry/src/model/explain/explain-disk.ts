@@ -1,4 +1,5 @@
 import { countText, type DiskId, type HostId, ioLimitsText, timeText } from "@diskmesh/domain";
+import { named } from "../devices/action-result.js";
 import { whyElsewhere } from "../devices/unknown-disks.js";
 import { type DeletedDisk, isDeleted } from "../disks/deleted-disks.js";
 import { deleteNow } from "../disks/deletion-text.js";
@@ -22,7 +23,7 @@ import { silentSinceMs } from "./explain-host.js";
 
 export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known): Cause[] {
   const disk = tables.disks.get(diskId);
-  if (disk === undefined) return [];
+  if (disk === undefined) return forgotten(tables, diskId);
   const found = isDeleted(disk)
     ? [deleted(disk), ...moves(tables, disk, known).map((move) => ({ ...move, isRoutine: true }))]
     : [
@@ -52,6 +53,21 @@ function deleted({ diskId, deleted: { by, atMs, untilMs } }: DeletedDisk): Found
     becauseOf: [],
     isRoutine: true,
   };
+}
+
+/** Explains a disk that this registry does not know and agents do. */
+function forgotten(tables: RegistryTables, diskId: DiskId): Cause[] {
+  const devices = [...tables.devices.by("unknownByDisk", diskId)];
+  if (devices.length === 0) return [];
+  return [
+    {
+      subject: { kind: "DISK", name: diskId },
+      reason: "FORGOTTEN",
+      message: `this registry does not know disk ${diskId}, and agents remember it on ${named(devices.map(({ deviceId }) => deviceId))}: the registry was restored from a backup that is older than the disk`,
+      cures: [["restore a later backup of the registry if there is one; else decide about each device", ""]],
+      becauseOf: devices.map(({ deviceId }) => ({ kind: "DEVICE", name: deviceId })),
+    },
+  ];
 }
 
 function publication(disk: Disk): Found[] {
