@@ -47,7 +47,24 @@ describe("the diskmesh command", () => {
   });
 
   it("--version prints the common version of all parts", async () => {
-    expect(await typed("--version")).to.deep.equal({ code: 0, out: `diskmesh ${VERSION}\n`, err: "" });
+    for (const line of ["--version", "version"])
+      expect(await typed(line)).to.deep.equal({ code: 0, out: `diskmesh ${VERSION}\n`, err: "" });
+    expect(JSON.parse((await typed("version --json")).out)).to.deep.equal({ version: VERSION });
+  });
+
+  it("prints failures as JSON where the output is JSON", async () => {
+    for (const [line, code, kind, said] of [
+      ["hosts --json", 2, "usage", /no \.diskmesh here or above/],
+      ["hosts -o json --nonsense", 2, "usage", /unknown option '--nonsense'/],
+      ["add-host --json", 2, "usage", /missing required argument 'host-id'/],
+      ["nonsense --json", 2, "usage", /unknown command 'nonsense'/],
+    ] as const) {
+      const ended = await typed(line);
+      const { error } = JSON.parse(ended.out);
+      expect([ended.code, error.code, error.kind, ended.err], line).to.deep.equal([code, code, kind, ""]);
+      expect(error.message, line).to.match(said);
+    }
+    expect((await typed("hosts")).out).to.equal("");
   });
 
   it("loads only the typed action, also behind global options", async () => {
@@ -109,7 +126,7 @@ describe("the diskmesh command", () => {
     const { out: script } = await typed("completion zsh");
     const file = join(folder, "diskmesh.zsh");
     const typing = 'diskmesh() { [[ $1 == names ]] && print one-$2 || print "typed $*" }; print ready';
-    writeFileSync(file, `autoload -U compinit && compinit -D -u\n${script}\n${typing}\n`);
+    writeFileSync(file, `${script}\n${typing}\n`);
     const pressing = `zmodload zsh/zpty
       zpty -b shell zsh -f -i
       zpty -w shell 'source ${file}'
@@ -134,6 +151,7 @@ describe("the diskmesh command", () => {
   const closed = { DISKMESH_REGISTRY: "127.0.0.1:1", DISKMESH_CA: "ca", DISKMESH_CERT: "cert", DISKMESH_KEY: "key" };
   const WRONG: [line: string, environment: Record<string, string>, said: RegExp][] = [
     ["nonsense", {}, /unknown command 'nonsense'/],
+    ["ls", {}, /there is no ls: list with diskmesh hosts, devices, disks, tasks, instances or pools/],
     ["hosts --nonsense", {}, /unknown option '--nonsense'/],
     ["add-host", {}, /missing required argument 'host-id'/],
     ["add-host h1 h2", {}, /too many arguments/],

@@ -7,7 +7,7 @@ import { actionsFor } from "./actions/index.js";
 import { inContext } from "./mesh/contexts.js";
 import { Mesh } from "./mesh/mesh.js";
 import { failureText } from "./mesh/peer-clock.js";
-import { EndedWith, EXIT_CODES, exitCodeOf, UsageError } from "./output/exit-codes.js";
+import { EndedWith, EXIT_CODES, exitCodeOf, kindOfExit, UsageError } from "./output/exit-codes.js";
 import { FORMATS, loadYaml, Output, type OutputOptions } from "./output/output.js";
 
 export type { Action } from "./actions/action.js";
@@ -36,23 +36,57 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong command line, 3 no service that
 done yet, 5 possibly done. A command without --wait that transfers no data gives up after 2 minutes; watch never does.`;
 
 export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const { err } = surroundings;
+  const isJson = wantsJson(args);
   try {
-    const program = programOf(surroundings, await actionsFor(args));
+    const program = programOf(surroundings, await actionsFor(args), isJson);
     await program.parseAsync([...args], { from: "user" });
     return EXIT_CODES.done;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_CODES.done : EXIT_CODES.usage;
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return EXIT_CODES.done;
+      // Commander itself writes the text for people.
+      if (isJson) tellFailure(surroundings, isJson, EXIT_CODES.usage, error.message.replace(/^error: /, ""));
+      return EXIT_CODES.usage;
+    }
     if (surroundings.signal.aborted) return EXIT_CODES.unknown;
-    if (!(error instanceof EndedWith)) err.write(`diskmesh: ${visible(await failureText(addressIn(error), error))}\n`);
-    return exitCodeOf(error);
+    const exitCode = exitCodeOf(error);
+    // An action that has printed its failure printed it in the wanted format.
+    if (!(error instanceof EndedWith))
+      tellFailure(surroundings, isJson, exitCode, await failureText(addressIn(error), error), error);
+    return exitCode;
   }
+}
+
+/** Returns whether the output is to be JSON, also where the command line cannot be parsed. */
+function wantsJson(args: readonly string[]): boolean {
+  return args.some((arg, at) => {
+    if (arg === "--json" || arg === "-ojson" || arg === "--output=json") return true;
+    return arg === "json" && ["-o", "--output"].includes(args[at - 1] ?? "");
+  });
+}
+
+/** Prints a failure: for people to standard error, as JSON where the answer would be. */
+function tellFailure(
+  { out, err }: Surroundings,
+  isJson: boolean,
+  exitCode: number,
+  text: string,
+  error?: unknown,
+): void {
+  const message = visible(text);
+  if (!isJson) {
+    err.write(`diskmesh: ${message}\n`);
+    return;
+  }
+  const reason = error instanceof DomainError ? { reason: error.reason, about: error.about } : {};
+  const told = { error: { code: exitCode, kind: kindOfExit(exitCode), message, ...reason } };
+  out.write(`${visible(JSON.stringify(told, undefined, 2))}\n`);
 }
 
 /** Returns the address of the failed call; empty for other errors. */
 const addressIn = (error: unknown): string => (error instanceof DomainError && error.about.address) || "";
 
-function programOf(surroundings: Surroundings, actions: readonly Action[]): Command {
+function programOf(surroundings: Surroundings, actions: readonly Action[], isJson: boolean): Command {
   const { out, err } = surroundings;
   const program = new Command("diskmesh")
     .description("Shows and controls a mesh of disks.")
@@ -64,10 +98,20 @@ function programOf(surroundings: Surroundings, actions: readonly Action[]): Comm
     .option("-l, --selector <conditions>", "list only items with COLUMN=VALUE or COLUMN!=VALUE, separated by commas")
     .version(`diskmesh ${VERSION}`, "--version", "print the version")
     .addHelpText("after", AFTER_HELP)
-    .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
+    .configureOutput({
+      writeOut: (text) => out.write(text),
+      writeErr: (text) => (isJson ? undefined : err.write(text)),
+    })
     .exitOverride()
     .helpCommand(false);
   for (const action of actions) addAction(program, action, surroundings);
+  // Typed by habit. Hidden, because it does nothing.
+  program
+    .command("ls", { hidden: true })
+    .allowExcessArguments()
+    .action(() => {
+      throw new UsageError("there is no ls: list with diskmesh hosts, devices, disks, tasks, instances or pools");
+    });
   program
     .command("completion <shell>")
     .description("print the completion script for bash or zsh")

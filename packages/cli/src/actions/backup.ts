@@ -1,7 +1,6 @@
 import { renameSync, rmSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { quoted } from "@diskmesh/domain";
-import { checkBackup } from "@diskmesh/tablet/backup-file";
 import { statefulService } from "../mesh/stateful-service.js";
 import { UsageError } from "../output/exit-codes.js";
 import { writePieces } from "../output/pieces.js";
@@ -21,6 +20,8 @@ export const backup: Action = {
       throw new UsageError(`cannot write the backup: ${quoted(file)} is not a file`);
     try {
       await writePieces("the backup", draft, () => mesh.admin(service).createBackup({}, { signal }));
+      // Loaded on use, because the help of all actions needs no storage.
+      const { checkBackup } = await import("@diskmesh/tablet/backup-file");
       const { header, documents } = await checkBackup(draft);
       renameSync(draft, file);
       const { tabletName, tabletId, generation } = header;

@@ -5,8 +5,9 @@ import type { Action } from "./action.js";
 /** Returns a shell script that completes action names and then the options of the typed action. */
 export function completionOf(shell: string, actions: readonly Action[]): string {
   if (shell === "bash") return bash(actions);
-  // zsh supports bash completions.
-  if (shell === "zsh") return `autoload -U +X bashcompinit && bashcompinit\n${bash(actions)}`;
+  // zsh supports bash completions once its own are initialised, which not every .zshrc does.
+  if (shell === "zsh")
+    return `(( $+functions[compdef] )) || { autoload -U compinit && compinit -i; }\nautoload -U +X bashcompinit && bashcompinit\n${bash(actions)}`;
   throw new UsageError(`there is no completion for ${quoted(shell)}: give bash or zsh`);
 }
 
@@ -48,6 +49,7 @@ const OF_ARGUMENT: Readonly<Record<string, string>> = {
   "host-ids": "host",
   "device-id": "device",
   "disk-name": "disk-name",
+  disk: "disk-name",
   deployment: "deployment",
   "instance-id": "instance",
   "task-id": "task",

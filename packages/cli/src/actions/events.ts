@@ -1,12 +1,12 @@
 import type { Event as DirectorEvent } from "@diskmesh/api/director";
 import type { FleetEvent as RegistryEvent } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
+import { cidOfDisk } from "../mesh/disk-names.js";
 import type { Mesh } from "../mesh/mesh.js";
 import { UsageError } from "../output/exit-codes.js";
 import { type Columns, timeText } from "../output/output.js";
 import { countOf, timeOf } from "../output/values.js";
 import { type Action, type ActionCall, textOption } from "./action.js";
-import { cidOfDisk } from "./disk-names.js";
 
 /** An event with its service, in the form for scripts. */
 type ListedEvent =

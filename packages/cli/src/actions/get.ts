@@ -1,9 +1,9 @@
 import { quoted } from "@diskmesh/domain";
+import { cidOfDisk } from "../mesh/disk-names.js";
 import type { Mesh } from "../mesh/mesh.js";
 import { UsageError } from "../output/exit-codes.js";
 import { taskIdOf } from "../output/values.js";
 import type { Action } from "./action.js";
-import { cidOfDisk } from "./disk-names.js";
 import { getInstance } from "./instances.js";
 
 const KINDS: Readonly<Record<string, (mesh: Mesh, name: string) => Promise<object | undefined>>> = {

@@ -24,6 +24,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   logs: async () => (await import("./director/logs.js")).logs,
   watch: async () => (await import("./watch.js")).watch,
   contexts: async () => (await import("./contexts.js")).contexts,
+  version: async () => (await import("./version.js")).version,
   names: async () => (await import("./names.js")).names,
   "add-host": async () => (await import("./fleet/operation.js")).addHost,
   "remove-host": async () => (await import("./fleet/operation.js")).removeHost,
@@ -73,6 +74,7 @@ export function allActions(): Promise<readonly Action[]> {
 
 /** Returns the typed action; all actions when none matches, for help and suggestions. */
 export async function actionsFor(args: readonly string[]): Promise<readonly Action[]> {
+  if (args.includes("--version")) return [await (LOADERS.version as () => Promise<Action>)()];
   const name = firstWord(args);
   const load = Object.hasOwn(LOADERS, name) ? LOADERS[name] : undefined;
   return load === undefined ? allActions() : [await load()];

@@ -1,9 +1,9 @@
 import { quoted } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
+import { dynamicDisks } from "../mesh/disk-names.js";
 import type { Mesh } from "../mesh/mesh.js";
 import { UsageError } from "../output/exit-codes.js";
 import type { Action } from "./action.js";
-import { dynamicDisks } from "./disk-names.js";
 import { instancesOf } from "./instances.js";
 
 const PAGE_SIZE = 1_000;

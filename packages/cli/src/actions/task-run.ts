@@ -18,16 +18,30 @@ interface TaskFacts extends Omit<Action, "run"> {
   readonly start: (call: ActionCall) => Promise<Started>;
   /** Returns what to type next once the task is done; empty for nothing. */
   readonly next?: (call: ActionCall, disk: DynamicDisk | undefined) => string;
+  /** Returns what to type once the task has failed; empty for nothing. */
+  readonly afterFailure?: (call: ActionCall, disk: DynamicDisk | undefined) => string;
 }
 
 /** Returns an action that starts a task and follows it; with --no-wait it only prints the task's number. */
-export function taskAction({ start, next = () => "", options = [], ...facts }: TaskFacts): Action {
+export function taskAction({
+  start,
+  next = () => "",
+  afterFailure = () => "",
+  options = [],
+  ...facts
+}: TaskFacts): Action {
   return {
     ...facts,
     options: [...options, ["--no-wait", "start the task and do not wait for it"]],
     run: async (call) => {
       const { task, disk } = await start(call);
-      await followTask(call, task);
+      try {
+        await followTask(call, task);
+      } catch (error) {
+        const instead = error instanceof EndedWith ? afterFailure(call, disk) : "";
+        if (instead !== "") call.output.say(instead);
+        throw error;
+      }
       const then = call.options.wait === false ? "" : next(call, disk);
       if (then !== "") call.output.say(then);
     },

@@ -29,6 +29,11 @@ export class EndedWith extends Error {
   }
 }
 
+/** Returns the name of the error's exit code, for scripts. */
+export function kindOfExit(exitCode: number): string {
+  return Object.entries(EXIT_CODES).find(([, code]) => code === exitCode)?.[0] ?? "failed";
+}
+
 export function exitCodeOf(error: unknown): number {
   if (error instanceof EndedWith) return error.exitCode;
   if (error instanceof UsageError) return EXIT_CODES.usage;

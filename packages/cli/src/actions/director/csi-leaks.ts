@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { messageOf } from "@diskmesh/domain";
+import { dynamicDisks } from "../../mesh/disk-names.js";
 import { EndedWith, EXIT_CODES, UsageError } from "../../output/exit-codes.js";
 import { type Columns, timeText } from "../../output/output.js";
 import { type Action, textOption } from "../action.js";
 import { isOfCluster, type Leak, leaksIn, parseObjects, stagedLeaksIn } from "../csi-leaks.js";
-import { dynamicDisks } from "../disk-names.js";
 
 const COLUMNS: Columns<Leak> = {
   name: ({ name }) => name,

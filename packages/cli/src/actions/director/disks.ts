@@ -2,11 +2,11 @@ import type { DynamicDisk } from "@diskmesh/api/director";
 import { type Disk, devicesWithBytes } from "@diskmesh/api/registry";
 import { countText, ioLimitsText } from "@diskmesh/domain";
 import { msOfDuration } from "@diskmesh/rpc";
+import { dynamicDisks, namesOfDisks } from "../../mesh/disk-names.js";
 import { UsageError } from "../../output/exit-codes.js";
 import { moveProgress } from "../../output/move-output.js";
 import { type Columns, short, sizeText, timeText, troubleText } from "../../output/output.js";
 import { type Action, textOption } from "../action.js";
-import { dynamicDisks, namesOfDisks } from "../disk-names.js";
 import { isDeleted, listedDisks, nameOfDisk } from "../fleet/deleted-disks.js";
 
 const ofRegistry = (names: ReadonlyMap<string, string>): Columns<Disk> => ({

@@ -1,10 +1,10 @@
 import type { DynamicDisk } from "@diskmesh/api/director";
 import { NotFoundError } from "@diskmesh/domain";
+import { cidOfDisk } from "../../mesh/disk-names.js";
 import type { Mesh } from "../../mesh/mesh.js";
 import { UsageError } from "../../output/exit-codes.js";
 import { sizeBytesOf } from "../../output/values.js";
 import { type Action, type ActionCall, type Options, textOption } from "../action.js";
-import { cidOfDisk } from "../disk-names.js";
 import { findDeleted, requireDeleted } from "../fleet/deleted-disks.js";
 import { getInstance } from "../instances.js";
 import { followToDone, taskAction } from "../task-run.js";
@@ -56,6 +56,10 @@ export const resize = taskAction({
   start: async ({ mesh, args: [diskName = "", size = ""] }) =>
     mesh.disks.resizeDynamicDisk({ diskName, sizeBytes: sizeBytesOf(size), wait: false }),
   next: ({ args: [diskName = ""] }, disk) => (isDetached(disk) ? afterDetach(diskName) : ""),
+  afterFailure: ({ args: [diskName = "", size = ""] }, disk) =>
+    disk === undefined || disk.vmCid === ""
+      ? ""
+      : `if the disk cannot be enlarged while it is served: diskmesh detach ${diskName}, then diskmesh resize ${diskName} ${size}, then attach it again`,
 });
 
 export const detach = taskAction({

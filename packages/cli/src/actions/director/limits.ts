@@ -1,7 +1,7 @@
+import { nameOfDisk } from "../../mesh/disk-names.js";
 import { UsageError } from "../../output/exit-codes.js";
 import { countOf, sizeBytesOf } from "../../output/values.js";
 import { textOption } from "../action.js";
-import { nameOfDisk } from "../disk-names.js";
 import { taskAction } from "../task-run.js";
 
 const MAX_IOPS = 10 ** 12;

@@ -1,11 +1,11 @@
 import type { Disk, ListDisksRequest } from "@diskmesh/api/registry";
 import { DISK_NAME_LABEL, NotFoundError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
+import { cidOfDisk } from "../../mesh/disk-names.js";
 import type { Mesh } from "../../mesh/mesh.js";
 import { UsageError } from "../../output/exit-codes.js";
 import { timeText } from "../../output/output.js";
 import type { Action } from "../action.js";
-import { cidOfDisk } from "../disk-names.js";
 import { followTask } from "../task-run.js";
 
 export const undelete: Action = {

@@ -1,6 +1,6 @@
+import { cidOfDisk } from "../../mesh/disk-names.js";
 import { showMoves } from "../../output/move-output.js";
 import type { Action } from "../action.js";
-import { cidOfDisk } from "../disk-names.js";
 
 export const migrateDisk: Action = {
   usage: "migrate-disk <disk> [<host-id>]",

@@ -1,3 +1,4 @@
+import { ioLimitsText } from "@diskmesh/domain";
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
 import { diskIn, isNameTaken } from "../../instances/scope.js";
 import { realSize } from "../../store/disk.js";
@@ -37,12 +38,14 @@ export const setDynamicDiskLimits: Planner<"set_dynamic_disk_limits", DiskJobCon
 ) =>
   stepOn(context, tables, { diskName, scope }, async (run) => {
     const made = requireMade(await context.tablet.read((now) => diskIn(scope, now, diskName)), diskName);
-    await run.stage("Limiting disk", diskName, async () => {
+    const stage = limits === null ? "Lifting limits of disk" : "Limiting disk";
+    await run.stage(stage, diskName, async () => {
       const request = { diskCid: made.diskCid, limits: limits ?? undefined };
       await context.cpi.call("setDiskLimits", recorded(made), request, run);
       await dynamicDisk(context, run, diskName).change((current) => ({ ...current, limits: limits ?? NO_LIMITS }));
     });
-    return `limited disk \`${diskName}\``;
+    const text = ioLimitsText(limits ?? undefined);
+    return text === "" ? `lifted all limits of disk \`${diskName}\`` : `limited disk \`${diskName}\` to ${text}`;
   });
 
 const NO_LIMITS = { readIops: 0, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };

@@ -100,7 +100,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     const limits = parseIoLimits(request.limits) ?? null;
     return {
       job: { type: "set_dynamic_disk_limits", diskName, limits },
-      description: `limit dynamic disk \`${diskName}\``,
+      description: `${limits === null ? "lift the limits of" : "limit"} dynamic disk \`${diskName}\``,
       deployment: deploymentOfDisk(diskName, scope),
     };
   }),

@@ -1,6 +1,6 @@
 import { DomainError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
-import type { Mesh } from "../mesh/mesh.js";
+import type { Mesh } from "./mesh.js";
 
 /** Returns the CID of the dynamic disk with that name. Any other text is taken for a CID, also while no director answers. */
 export async function cidOfDisk(mesh: Mesh, nameOrCid: string): Promise<string> {
