@@ -29,6 +29,7 @@ import { type Chosen, chooseEngine } from "./exports/choose-engine.js";
 import { diskIdOfExport } from "./exports/export-path.js";
 import { ExportTable } from "./exports/export-table.js";
 import { makeEngines } from "./exports/make-engines.js";
+import { Claims } from "./labels/claims.js";
 import { Labels } from "./labels/labels.js";
 import { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 import { DiskLinks } from "./mbus/disk-links.js";
@@ -212,11 +213,10 @@ function makeContext(
   options: Parameters<typeof startHolding>[2],
 ): Omit<AgentContext, "holders"> {
   const { edges, limits, log } = options;
-  const { clock } = edges;
+  const { clock, driveErrors, mapper, opener, random } = edges;
   const { orderTimeoutMs: answerTimeoutMs, maxInFlightIoPerDevice, hangs, maxDevices, maxDevicesPerFile } = limits;
   const registrationDue = new RegistrationDue();
   const onChange = () => registrationDue.declare();
-  const { opener, mapper, driveErrors } = edges;
   const devices = new DeviceTable({
     devices: config.devices,
     ledger,
@@ -235,9 +235,8 @@ function makeContext(
     idPrefix: rule.idPrefix ?? config.hostId,
   }));
   const { probeWarningAfterMs: warningAfterMs, probeErrorAfterMs: errorAfterMs } = limits;
-  const sessions = new SessionOrders(ledger, devices);
+  const sessions = new SessionOrders(ledger, devices, new Claims({ devices, ledger, log }));
   const bootId = edges.newBootId();
-  const { random } = edges;
   return {
     config,
     limits,
@@ -245,7 +244,7 @@ function makeContext(
     ledger,
     devices,
     rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
-    prober: new Prober({ devices, driveErrors, clock, random: edges.random, warningAfterMs, errorAfterMs }),
+    prober: new Prober({ devices, driveErrors, clock, random, warningAfterMs, errorAfterMs }),
     registrationDue,
     attachOrders: new AttachOrders(ledger, devices),
     sessions,

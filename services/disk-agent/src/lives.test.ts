@@ -18,9 +18,13 @@ import { eventually, leaveToVerify, spawnService } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { seal } from "./cache/seal.js";
 import { latestText } from "./cache/slots.js";
+import { diskDigest } from "./labels/disk-digest.js";
 import { type DeviceLabel, LABEL_BYTES, labelWrites } from "./model/label.js";
+import { decodeRecord } from "./model/run-record.js";
+import { decodeTable, RUN_UNIT_BYTES } from "./model/run-table.js";
 import { NbdClient } from "./nbd/client.js";
 import { AgentScene, DEVICE_BYTES, DONE } from "./testing/agent-scene.js";
+import { makeDeviceFile } from "./testing/device-fixture.js";
 
 /** Returns the latest contents of a cache file. */
 const plainOf = (file: string): string => latestText(readFileSync(file, "utf8"));
@@ -166,6 +170,44 @@ describe("an agent's cache over restarts", () => {
     }
     await registry.start();
     await registry.registered("host-1", 1);
+  });
+
+  it("of a kill while a session is opened has no session of a run without a table, nor an answer without a record", async () => {
+    const { registry } = scene;
+    const [headBytes, runBytes] = [RUN_UNIT_BYTES, 2 * RUN_UNIT_BYTES];
+    const runAt = (index: number) => ({ offsetBytes: headBytes + index * runBytes, sizeBytes: runBytes });
+    const path = makeDeviceFile(scene.folder, "a", headBytes + 6 * runBytes);
+    const onDevice = () => {
+      const bytes = readFileSync(path);
+      const { entries } = decodeTable(bytes.subarray(0, LABEL_BYTES));
+      return entries.map(({ offsetBytes, sizeBytes, disk }) => {
+        const found = decodeRecord(bytes.subarray(offsetBytes));
+        return { offsetBytes, sizeBytes, disk, session: found?.record.sessionNumber ?? 0 };
+      });
+    };
+    await scene.start({}, [{ deviceId: "dev-a", path }]);
+    for (let round = 0; round < 6; round += 1) {
+      const { bootId, client } = await scene.orders(registry.registrations.length - 1);
+      const record = { diskSizeBytes: headBytes, blockSizeBytes: 4096, partCount: 1, parts: [] };
+      const place = { deviceId: "dev-a", ...runAt(round) };
+      const sessionNumber = round + 1;
+      const order = { sessionNumber, diskId: `disk-${round}`, holderHostId: "host-1", runs: [{ ...place, record }] };
+      const opening = client.openSession({ bootId, stamp: registry.stamp(), ...order }).catch(() => undefined);
+      const has = () => onDevice().find(({ offsetBytes }) => offsetBytes === place.offsetBytes);
+      // The former one is killed before the session is remembered, or before its record is there.
+      if (round % 2 === 0) while (has() === undefined) await new Promise(setImmediate);
+      else expect((await opening)?.outcomes[0]?.outcome).to.equal(DONE);
+      await scene.agent.process.kill();
+      await opening;
+      expect(has()).to.deep.include({ ...runAt(round), disk: diskDigest(order.diskId) });
+      if (round % 2 === 1) expect(has()?.session).to.equal(sessionNumber);
+      const before = registry.registrations.length;
+      await scene.agent.process.start();
+      await registry.registered("host-1", before);
+      const { runs } = await scene.client("disk-registry").listRuns({ deviceId: "dev-a" });
+      const entered = onDevice().map(({ offsetBytes, disk }) => `${offsetBytes} ${disk}`);
+      expect(entered).to.include.members(runs.map((run) => `${run.offsetBytes} ${diskDigest(run.diskId)}`));
+    }
   });
 
   it("gets floors and sessions of its devices back with the registration's answer", async () => {

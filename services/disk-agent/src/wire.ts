@@ -16,7 +16,7 @@ import {
   type StampedDevice,
   type Stamp as StampMessage,
 } from "@diskmesh/api/internal";
-import { type DeviceIdentity, ExportKind, Health, IdentifiedBy } from "@diskmesh/api/registry";
+import { type DeviceIdentity, Health, IdentifiedBy } from "@diskmesh/api/registry";
 import {
   formatHostPort,
   type HostId,
@@ -36,8 +36,10 @@ import type { Device } from "./devices/device.js";
 import type { DeviceProblem } from "./devices/device-problem.js";
 import type { UnreportedError } from "./devices/hardware-errors.js";
 import type { DeviceOutcome } from "./devices/outcome.js";
+import { exportKindOf } from "./exports/export-kind.js";
 import type { Mirrored, MirrorStatus } from "./exports/mirror.js";
 import { encodeLabel, parseLabelId } from "./labels/label-wire.js";
+import { withRecord } from "./labels/record-wire.js";
 import type { RefusedFile } from "./model/discovery.js";
 import { devicesOf, placeOf } from "./model/exports.js";
 import type { FoundLabel } from "./model/label.js";
@@ -52,11 +54,12 @@ import {
   type RememberedSession,
 } from "./model/memory.js";
 import type { DeviceOrder } from "./model/orders.js";
+import type { OrderedRun } from "./model/run-record.js";
 import { type DeviceRun, describeRun, nameOfRun, overlaps, WHOLE_DEVICE } from "./model/runs.js";
 import { highestSession, lastSession, SESSION_KEY_BYTES } from "./model/sessions.js";
 import type { CopyOrder } from "./moves/copier.js";
 
-/** Translates between protobuf messages and the model; only this file, `registration-wire.ts` and `label-wire.ts` do. */
+/** Translates between protobuf messages and the model; only this file, `registration-wire.ts` and those of labels and records do. */
 
 /** Parses the stamp of a request other than an attach or detach order; its device generation is 0. */
 export function parseLeaderStamp(stamp: StampMessage | undefined): Stamp {
@@ -90,9 +93,10 @@ export function parseSessionNumber(value: number): number {
 export function parseRuns(
   { deviceIds, runs }: { readonly deviceIds: readonly string[]; readonly runs: readonly RunMessage[] },
   maxRuns: number,
-): DeviceRun[] {
+): OrderedRun[] {
   refuseTooMany("device_ids", deviceIds.length + runs.length, maxRuns);
-  const parsed = [...deviceIds.map((deviceId) => ({ deviceId, ...WHOLE_DEVICE })), ...runs].map(parseRun);
+  const whole = deviceIds.map((deviceId) => parseRun({ deviceId, ...WHOLE_DEVICE }));
+  const parsed = [...whole, ...runs.map((run) => withRecord(parseRun(run), run.record))];
   refuseRepeated(parsed.map(nameOfRun));
   return parsed;
 }
@@ -101,11 +105,11 @@ export function parseRuns(
 export function parseOpened(
   { openDeviceIds: deviceIds, openRuns: runs }: Pick<ExportDiskRequest, "openDeviceIds" | "openRuns">,
   maxRuns: number,
-): DeviceRun[] {
+): OrderedRun[] {
   return deviceIds.length + runs.length === 0 ? [] : parseRuns({ deviceIds, runs }, maxRuns);
 }
 
-export function parseRun({ deviceId, offsetBytes, sizeBytes }: RunMessage): DeviceRun {
+export function parseRun({ deviceId, offsetBytes, sizeBytes }: Omit<RunMessage, "record">): DeviceRun {
   const run = { deviceId: parseDeviceId(deviceId), offsetBytes: parseOffset(offsetBytes), sizeBytes };
   atLeast("size_bytes", sizeBytes, 0);
   if (Number.isSafeInteger(offsetBytes + sizeBytes)) return run;
@@ -224,15 +228,6 @@ export function parseCopyOrder(request: CopyDeviceRequest, ownHostId: HostId): C
     ...run,
     bytesPerSecond: atLeast("bytes_per_second", request.bytesPerSecond, 0),
   };
-}
-
-function exportKindOf(kind: ExportKind): ExportSpec["exportKind"] {
-  if (kind === ExportKind.UNSPECIFIED) return undefined;
-  if (kind === ExportKind.DEVICE) return "DEVICE";
-  if (kind === ExportKind.NBD) return "NBD";
-  throw new InvalidArgumentError("export_kind has a value that this agent does not know", {
-    about: { field: "export_kind" },
-  });
 }
 
 function parseExtent(extent: Extent, ownHostId: HostId): ExportExtent {

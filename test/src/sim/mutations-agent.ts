@@ -154,8 +154,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
         "SessionOrders",
         ({ SessionOrders }) =>
           class extends SessionOrders {
-            constructor(...[ledger, devices]: ConstructorParameters<typeof SessionOrders>) {
-              super(forgetful(ledger), devices);
+            constructor(...[ledger, ...others]: ConstructorParameters<typeof SessionOrders>) {
+              super(forgetful(ledger), ...others);
             }
           },
       ),

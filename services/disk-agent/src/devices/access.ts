@@ -1,8 +1,10 @@
 import { type DeviceId, InvalidArgumentError, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import { LABEL_AREA } from "../model/label.js";
 import { type AgentMemory, isWanted } from "../model/memory.js";
-import { describeRun, endOf, type Run } from "../model/runs.js";
+import { describeRun, endOf, overlaps, type Run } from "../model/runs.js";
 import { sessionAt, whyOutdated } from "../model/sessions.js";
 import type { GrantedRuns } from "./granted-runs.js";
+import { BELOW_SESSIONS } from "./in-flight.js";
 
 interface HeldBelow {
   /** Returns whether no lower session has any byte of the run. */
@@ -34,6 +36,7 @@ export interface Access {
  * UnavailableError when it may not use them now, and InvalidArgumentError when they are not all in one run.
  */
 export function requireAccess(device: Accessed, memory: AgentMemory, access: Access): Run {
+  if (access.sessionNumber === BELOW_SESSIONS) return requireBesideLabel(device, memory);
   const { id, whyChanged } = device;
   const { sessionNumber, startBytes, lengthBytes } = access;
   const about = { device_id: id };
@@ -55,6 +58,14 @@ export function requireAccess(device: Accessed, memory: AgentMemory, access: Acc
   if (granted?.sessionNumber !== sessionNumber || startBytes + lengthBytes > endOf(granted))
     throw new UnavailableError(`session ${sessionNumber} of device ${id} is not granted yet`, { about });
   return granted;
+}
+
+/** Returns the label area. Throws UnavailableError while a session has bytes of it, and while the device is not held. */
+function requireBesideLabel({ id, whyChanged, holds }: Accessed, memory: AgentMemory): Run {
+  const { sessions = [] } = memory.devices.get(id) ?? {};
+  if (whyChanged !== undefined || !holds) throw notAttached(id);
+  if (!sessions.some((session) => overlaps(session, LABEL_AREA))) return LABEL_AREA;
+  throw new UnavailableError(`a session has the first bytes of device ${id}`, { about: { device_id: id } });
 }
 
 export function notAttached(id: DeviceId): UnavailableError {

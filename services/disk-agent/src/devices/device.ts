@@ -19,11 +19,12 @@ import {
   readUpTo,
   type WriteOptions,
   writeBytes,
+  writeDurably,
 } from "./file-bytes.js";
 import type { LentFile } from "./file-lending.js";
 import { GrantedRuns } from "./granted-runs.js";
 import type { ByteRange } from "./held-bytes.js";
-import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
+import { BELOW_SESSIONS, InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import { LabelCheck } from "./label-check.js";
 import { LostWrites } from "./lost-writes.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
@@ -32,7 +33,7 @@ import { type DeviceOperation, OperationSums } from "./operation-sums.js";
 type Withdrawable<Options> = Options & { readonly signal?: AbortSignal };
 type Submit = (handle: OpenHandle) => Promise<void>;
 
-type Io = Access & { readonly operation: DeviceOperation };
+type Io = Access & { readonly operation: DeviceOperation; readonly isPastCaches?: true | undefined };
 
 /**
  * One device: its state, its sessions and all its I/O. Every read or write goes through `#io`, which checks device and
@@ -147,8 +148,7 @@ export class Device implements FileUser {
     const { changed, seen, isOnlyResized } = this.file;
     // Fast path: every I/O calls this, and the path nearly always names the held file.
     if (changed === undefined) return undefined;
-    const hasAllBytes = isOnlyResized && seen && sizeIn(seen.sizeBytes, this.config) >= this.#sizeBytes;
-    return hasAllBytes ? undefined : changed;
+    return isOnlyResized && seen && sizeIn(seen.sizeBytes, this.config) >= this.#sizeBytes ? undefined : changed;
   }
 
   /** True when the path names another file than the held one, or the file has lost bytes of the device: I/O stops. */
@@ -194,8 +194,7 @@ export class Device implements FileUser {
   }
 
   get range(): ByteRange {
-    const { offsetBytes: startBytes } = this.config;
-    return { startBytes, endBytes: startBytes + this.#sizeBytes };
+    return { startBytes: this.config.offsetBytes, endBytes: this.config.offsetBytes + this.#sizeBytes };
   }
 
   /** Refuses new I/O at once, and closes the file when the I/O in flight has ended. */
@@ -321,7 +320,8 @@ export class Device implements FileUser {
     requireInside("write", offsetBytes, data.length, this);
     const start = this.config.offsetBytes + offsetBytes;
     const io = { operation: "write", sessionNumber, startBytes: offsetBytes, lengthBytes: data.length } as const;
-    await this.#io(io, options.signal, async (handle) => {
+    await this.#io({ ...io, isPastCaches: options.isPastCaches }, options.signal, async (handle) => {
+      if (options.isPastCaches) return writeDurably(handle, start, data, () => this.file.sync(handle));
       const written = this.#lostWrites.noteWrite(sessionNumber);
       await writeBytes(handle, start, data).finally(written);
       if (options.fua) await this.#sync(sessionNumber, handle);
@@ -366,7 +366,7 @@ export class Device implements FileUser {
     try {
       if (signal?.aborted) throw signal.reason;
       const admitted = this.#admit(io);
-      const handle = await this.legs.handleFor(sessionNumber, admitted);
+      const handle = io.isPastCaches ? admitted.handle : await this.legs.handleFor(sessionNumber, admitted);
       // Again, right before the system call.
       const { run } = this.#admit(io);
       const ended = this.#begin(sessionNumber, run, operation);
@@ -380,7 +380,7 @@ export class Device implements FileUser {
         else this.#ioError = message;
         throw new DeviceIoError(message, { about: { device_id: this.id }, cause: error });
       } finally {
-        if (io.startBytes < LABEL_BYTES) this.labelOperations++;
+        if (io.startBytes < LABEL_BYTES && sessionNumber !== BELOW_SESSIONS) this.labelOperations++;
         ended();
       }
     } finally {

@@ -11,6 +11,8 @@ export type ClearKind = "discard" | "zero" | "write zeros";
 export interface WriteOptions {
   /** True: done only once the change is on the device. */
   readonly fua: boolean;
+  /** True: writes past the kernel's caches, durably, also where the kernel carries the session. */
+  readonly isPastCaches?: true | undefined;
 }
 
 export interface ClearOptions extends WriteOptions {
@@ -47,6 +49,18 @@ export async function writeBytes(handle: OpenHandle, offsetBytes: number, data: 
     const { bytesWritten } = await handle.write(data, done, data.length - done, offsetBytes + done);
     done += bytesWritten;
   }
+}
+
+/** Writes past the kernel's cache where that is possible, else syncs. Resolves once the bytes are on the drive. */
+export async function writeDurably(
+  handle: OpenHandle,
+  startBytes: number,
+  data: Uint8Array,
+  sync: () => Promise<void>,
+): Promise<void> {
+  if (handle.writeBack) return handle.writeBack(startBytes, data);
+  await writeBytes(handle, startBytes, data);
+  await sync();
 }
 
 /** Returns the bytes there; fewer where the file ends. `fromDrive` reads past the kernel's cache where that is possible. */

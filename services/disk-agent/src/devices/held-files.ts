@@ -93,6 +93,7 @@ export class HeldFiles implements FileOpener {
       ...(handle.guard && { guard: handle.guard }),
       ...(handle.drive && { drive: handle.drive }),
       ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),
+      ...(handle.writeBack && { writeBack: handle.writeBack.bind(handle) }),
       close,
     };
   }

@@ -19,6 +19,9 @@ export interface Waiting {
 /** Session number of reads that belong to no session. They change nothing, so they delay a close but no grant. */
 export const NO_SESSION = Number.POSITIVE_INFINITY;
 
+/** Session number of the agent's writes beside a label, which belong to no session: every grant of their bytes waits for them. */
+export const BELOW_SESSIONS = 0;
+
 /** Operations of one device that the operating system has not completed. */
 export class InFlight {
   readonly #clock: Clock;

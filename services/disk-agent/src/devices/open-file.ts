@@ -10,6 +10,7 @@ import {
   punchHole,
 } from "@diskmesh/file-lock";
 import { readDirect } from "../host/direct-read.js";
+import { writeDirect } from "../host/direct-write.js";
 import { diskSequence, serialNumberOf } from "../host/sysfs.js";
 import type { DrivePlace } from "../model/drive-errors.js";
 import { type FileLending, lendingOf } from "./file-lending.js";
@@ -24,6 +25,8 @@ export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasyn
   punchHole(offsetBytes: number, lengthBytes: number): Promise<boolean>;
   /** Reads bytes from the drive itself. Absent for files of which the agent has no descriptor. */
   readBack?(offsetBytes: number, lengthBytes: number): Promise<Buffer>;
+  /** Writes bytes to the drive itself, durably. Absent where `readBack` is. */
+  writeBack?(offsetBytes: number, bytes: Uint8Array): Promise<void>;
   /** Lends the file to processes of sessions. Absent for files that only the agent itself can use. */
   readonly lending?: FileLending;
   /** Number of the device on which the legs of sessions lie. Present where the kernel carries the bytes. */
@@ -102,6 +105,8 @@ function asOpenHandle(handle: FileHandle, stats: BigIntStats): OpenHandle {
     lending: lendingOf(handle.fd, stats),
     readBack: async (offsetBytes: number, lengthBytes: number) =>
       (await readDirect(`/proc/self/fd/${handle.fd}`, offsetBytes, lengthBytes)).bytes,
+    writeBack: (offsetBytes: number, bytes: Uint8Array) =>
+      writeDirect(`/proc/self/fd/${handle.fd}`, offsetBytes, bytes),
   });
 }
 

@@ -1,8 +1,10 @@
 import type { Stamp } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
 import type { Ledger } from "../cache/ledger.js";
+import type { Claims } from "../labels/claims.js";
 import { agentMetrics } from "../metrics.js";
 import { type AgentMemory, decideEach } from "../model/memory.js";
+import type { OrderedRun } from "../model/run-record.js";
 import { type DeviceRun, describeRun, type Run } from "../model/runs.js";
 import {
   decideCloseSession,
@@ -19,6 +21,10 @@ import type { DeviceTable } from "./device-table.js";
 import type { Waiting } from "./in-flight.js";
 import type { DeviceOutcome } from "./outcome.js";
 
+const NONE: ReadonlyMap<DeviceRun, Came> = new Map();
+
+const bytesOf = ({ deviceId, offsetBytes, sizeBytes }: DeviceRun): DeviceRun => ({ deviceId, offsetBytes, sizeBytes });
+
 type Came = Omit<DeviceOutcome, keyof DeviceRun | "stamp">;
 
 interface OpenOptions {
@@ -34,24 +40,30 @@ interface OpenOptions {
 export class SessionOrders {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
+  /** What devices say of their runs. */
+  readonly claims: Claims;
 
-  constructor(ledger: Ledger, devices: DeviceTable) {
+  constructor(ledger: Ledger, devices: DeviceTable, claims: Claims) {
     this.#ledger = ledger;
     this.#devices = devices;
+    this.claims = claims;
   }
 
   /**
-   * Opens the session on each run: one write stores it for all runs, then each run grants it once its I/O of lower
-   * sessions has ended.
+   * Opens the session on each run: runs with a record enter the table of their device, one write stores the session for all
+   * runs, then each run grants it once its I/O of lower sessions has ended.
    */
   async open(
-    runs: readonly DeviceRun[],
+    runs: readonly OrderedRun[],
     wish: SessionWish,
     stamp: Stamp,
     { waitMs, andRemember = () => {} }: OpenOptions = {},
   ): Promise<DeviceOutcome[]> {
     const startedAtMs = performance.now();
-    const verdicts = this.#decide(runs, (memory, run) => decideOpenSession(memory, run, wish));
+    const newRuns = runs.filter((run) => this.#isNew(run, wish));
+    const notEntered = newRuns.length === 0 ? NONE : await this.#enter(newRuns, wish);
+    const entered = notEntered.size === 0 ? runs : runs.filter((run) => !notEntered.has(run));
+    const verdicts = this.#decide(entered, (memory, run) => decideOpenSession(memory, run, wish));
     if (runs.every((run) => ["supersede", "same"].includes(verdicts.get(run)?.verdict ?? ""))) andRemember();
     // Wakes waiting I/O of lower sessions, which fails now.
     this.#devices.changes.touch();
@@ -59,20 +71,44 @@ export class SessionOrders {
     return Promise.all(
       runs.map(async (run) => {
         const verdict = verdicts.get(run);
-        const came = verdict ? await this.#grant(run, wish, verdict, waitMs) : this.#unknown(run);
+        const notGranted = () => notEntered.get(run) ?? this.#unknown(run);
+        const came = verdict ? await this.#grant(run, wish, verdict, waitMs) : notGranted();
         measure(wish, came, performance.now() - startedAtMs);
-        return { ...run, ...came, stamp };
+        return { ...bytesOf(run), ...came, stamp };
       }),
     );
   }
 
+  /** Returns whether the run may be opened for a holder, and is to enter its device's table before. */
+  #isNew(run: OrderedRun, wish: SessionWish): boolean {
+    if (run.record === undefined || wish.holderHostId === "" || !this.#devices.has(run.deviceId)) return false;
+    const { verdict } = decideOpenSession(this.#ledger.memory, run, wish).verdict;
+    return (verdict === "supersede" || verdict === "same") && !this.claims.tables.has(run, wish.diskId);
+  }
+
+  /** Enters the runs into the tables of their devices. Returns those that are not there, with the reasons. */
+  async #enter(runs: readonly DeviceRun[], { diskId, number }: SessionWish): Promise<ReadonlyMap<DeviceRun, Came>> {
+    const refusals = await Promise.all(runs.map((run) => this.claims.tables.enter(run, diskId, number)));
+    return new Map(runs.flatMap((run, at) => (refusals[at] === undefined ? [] : [[run, refusals[at]]])));
+  }
+
+  /** Has the run carry its record once the session is granted; a session with a holder is refused without it. */
+  async #record(device: Device, run: OrderedRun, { number, ...wish }: SessionWish, came: Came): Promise<Came> {
+    if (run.record === undefined || wish.purpose !== "disk" || !device.attached) return came;
+    const written = { ...run.record, diskId: wish.diskId, sessionNumber: number };
+    if (wish.holderHostId !== "") return (await this.claims.records.write(device, run, written)) ?? came;
+    await this.claims.records.tryWrite(device, run, written);
+    return came;
+  }
+
   async #grant(
-    ordered: DeviceRun,
-    { number, ...wish }: SessionWish,
+    ordered: OrderedRun,
+    wish: SessionWish,
     { verdict, ...refusal }: SessionVerdict,
     waitMs: number | undefined,
   ): Promise<Came> {
     if (verdict === "outdated" || verdict === "below_floor") return { outcome: verdict, message: "", ...refusal };
+    const { number } = wish;
     const { memory } = this.#ledger;
     // The run may have grown since the order was sent first.
     const run = { ...ordered, sizeBytes: sessionAt(memory, ordered.deviceId, ordered.offsetBytes)?.sizeBytes ?? 0 };
@@ -81,7 +117,8 @@ export class SessionOrders {
     const isCurrent = () => isCurrentSession(this.#ledger.memory, run, number);
     const granted = device.granted.at(run.offsetBytes);
     const isGranted = granted?.sessionNumber === number && granted.sizeBytes === run.sizeBytes;
-    if (isGranted && isServed && isCurrent()) return { outcome: "already", message: "" };
+    const record = (outcome: "done" | "already") => this.#record(device, run, wish, { outcome, message: "" });
+    if (isGranted && isServed && isCurrent()) return record("already");
     const quiet = await this.#devices.until(
       () => (!isCurrent() || device.isQuietBelow(number, run) ? true : undefined),
       waitMs,
@@ -93,7 +130,7 @@ export class SessionOrders {
     const changed = device.whyChanged;
     if (changed !== undefined && !isFence) return { outcome: "device_changed", message: changed };
     device.granted.grant(number, run);
-    if (device.attached || isFence) return { outcome: "done", message: "" };
+    if (device.attached || isFence) return record("done");
     return { outcome: "not_attached", message: `device ${run.deviceId} is not attached` };
   }
 
@@ -112,7 +149,11 @@ export class SessionOrders {
         if (!device) return { ...run, ...this.#unknown(run), stamp };
         const quiet = await this.#devices.until(() => (device.isQuietBelow(number + 1, run) ? true : undefined));
         if (!quiet) return { ...run, ...whileBusy(device, number + 1, run), stamp };
+        const forgotten = forgetErased(this.#ledger.memory, run, number);
+        const kept = forgotten === this.#ledger.memory ? undefined : await this.claims.tables.remove(run, number);
+        if (kept !== undefined) return { ...run, ...kept, stamp };
         this.#ledger.remember(forgetErased(this.#ledger.memory, run, number));
+        this.#devices.changes.touch();
         return { ...run, outcome: changed.get(run) ? "done" : "already", message: "", stamp };
       }),
     );

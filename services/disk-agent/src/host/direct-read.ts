@@ -26,8 +26,14 @@ export async function readDirect(path: string, offsetBytes: number, lengthBytes:
 
 async function readWith(flags: number, path: string, offsetBytes: number, lengthBytes: number): Promise<ReadFile> {
   await using file = await open(path, flags);
-  // Memory of WebAssembly begins at a page, as reads past the cache require.
+  const buffer = alignedBuffer(lengthBytes);
+  const { bytesRead } = await file.read(buffer, 0, lengthBytes, offsetBytes);
+  return { bytes: buffer.subarray(0, bytesRead), stats: await file.stat({ bigint: true }) };
+}
+
+/** Returns a buffer of zeros that begins at a page, as I/O past the kernel's cache requires. */
+export function alignedBuffer(lengthBytes: number): Buffer {
+  // Memory of WebAssembly begins at a page.
   const { buffer } = new WebAssembly.Memory({ initial: Math.ceil(lengthBytes / PAGE_BYTES) });
-  const { bytesRead } = await file.read(Buffer.from(buffer), 0, lengthBytes, offsetBytes);
-  return { bytes: Buffer.from(buffer, 0, bytesRead), stats: await file.stat({ bigint: true }) };
+  return Buffer.from(buffer, 0, lengthBytes);
 }

@@ -4,6 +4,7 @@ import { deviceNumber } from "@diskmesh/file-lock";
 import { attachLoop, runProgram } from "../block-device/loop.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "../devices/open-file.js";
 import { readDirect } from "../host/direct-read.js";
+import { writeDirect } from "../host/direct-write.js";
 import { diskSequence, drivePlaceOf } from "../host/sysfs.js";
 import { type GuardRole, linearTable, pathOf, SECTOR_BYTES, sizeOfTable } from "../model/mapped-devices.js";
 import type { DeviceMapper } from "./device-mapper.js";
@@ -162,7 +163,7 @@ function keyOf({ drive, sequence }: GuardRole): string {
 
 /**
  * Probes use the guard, and sessions use legs. The guard's page cache does not see what legs write, so what is read is no
- * data.
+ * data. The table of runs and the records, which no disk has, are written past the page caches.
  */
 function guardHandle(handle: FileHandle, number: string): Omit<OpenHandle, "close"> {
   return {
@@ -172,5 +173,6 @@ function guardHandle(handle: FileHandle, number: string): Omit<OpenHandle, "clos
     punchHole: () => Promise.reject(new Error("a guard is only read")),
     guard: number,
     readBack: async (offsetBytes, lengthBytes) => (await readDirect(pathOf(number), offsetBytes, lengthBytes)).bytes,
+    writeBack: (offsetBytes, bytes) => writeDirect(pathOf(number), offsetBytes, bytes),
   };
 }

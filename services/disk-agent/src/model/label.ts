@@ -1,4 +1,6 @@
 import { type DeviceId, parseDeviceId, parseId } from "@diskmesh/domain";
+import { crc32c } from "./crc32c.js";
+import type { Run } from "./runs.js";
 
 /** The label of a device, which names the device to every agent that finds it. */
 export interface DeviceLabel {
@@ -33,10 +35,11 @@ export interface LabelWrite {
 
 /** Bytes at a device's start that have the slots. The label area of no device is smaller. */
 export const LABEL_BYTES = 65_536;
-/** Starts of the slots. The rest of a slot is for what else the label area will hold. */
-const SLOT_OFFSETS = [0, LABEL_BYTES / 2];
+export const LABEL_AREA: Run = { offsetBytes: 0, sizeBytes: LABEL_BYTES };
+/** Starts of the slots. The rest of a slot has the table of runs. */
+export const SLOT_OFFSETS = [0, LABEL_BYTES / 2] as const;
 /** Largest block of a drive, which is written in one piece. */
-const BLOCK_BYTES = 4_096;
+export const BLOCK_BYTES = 4_096;
 
 // A slot's block has the magic, a checksum of all that follows it, the length of the text, the text, and zeros.
 const MAGIC = Buffer.from("diskmesh-label-1");
@@ -132,17 +135,4 @@ function asCount(value: unknown): number {
   if (typeof value === "number" && value >= 0 && value < Number.MAX_SAFE_INTEGER && Number.isInteger(value))
     return value;
   throw new Error(`${value} is not a count`);
-}
-
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let sum = byte;
-  for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ 0x82f63b78 : sum >>> 1;
-  return sum;
-});
-
-/** Returns the CRC-32C of the bytes. */
-function crc32c(bytes: Uint8Array): number {
-  let sum = 0xffffffff;
-  for (let at = 0; at < bytes.length; at++) sum = (sum >>> 8) ^ (CRC_TABLE[(sum ^ (bytes[at] ?? 0)) & 255] ?? 0);
-  return ~sum >>> 0;
 }

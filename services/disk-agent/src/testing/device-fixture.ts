@@ -14,6 +14,7 @@ import type { DeviceOutcome } from "../devices/outcome.js";
 import { SessionOrders } from "../devices/session-orders.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import { GuardedFiles } from "../kernel/guarded-files.js";
+import { Claims } from "../labels/claims.js";
 import { Labels } from "../labels/labels.js";
 import { encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory, type OrderKind, type RememberedIdentity } from "../model/memory.js";
@@ -103,7 +104,7 @@ export class DeviceFixture {
     const table = new DeviceTable({ ...given, maxInFlightIoPerDevice: 4, hangs, ...answering });
     this.devices = table;
     this.attachOrders = new AttachOrders(ledger, table);
-    this.sessions = new SessionOrders(ledger, table);
+    this.sessions = new SessionOrders(ledger, table, new Claims({ devices: table, ledger, log: silentLogger }));
     const limits = { maxAtOnce: 2, maxBytesPerSecond: 1024 * 1024 * 1024, slowAfterMs: 10_000, ...eraseLimits };
     const { sessions } = this;
     this.labels = new Labels({ devices: table, sessions, ledger, opener, onChange: () => void this.labelChanges++ });

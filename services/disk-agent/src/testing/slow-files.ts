@@ -131,6 +131,16 @@ export class SlowFiles implements FileOpener {
       ...(handle.lending && { lending: handle.lending }),
       ...(handle.guard && { guard: handle.guard }),
       ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),
+      ...(handle.writeBack && {
+        writeBack: async (offsetBytes: number, bytes: Uint8Array) => {
+          await this.writes.pass();
+          if (this.hangingWritesOf === path) await this.#hungWrites.pass();
+          const failure = this.failNextSync;
+          this.failNextSync = undefined;
+          if (failure) throw failure;
+          await handle.writeBack?.(offsetBytes, bytes);
+        },
+      }),
       close: async () => {
         await handle.close();
         this.openCount -= 1;

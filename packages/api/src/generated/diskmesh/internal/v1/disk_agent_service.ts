@@ -212,6 +212,49 @@ export interface Run {
    * with more bytes, it covers them once they are granted. Fewer bytes do not shorten the run.
    */
   sizeBytes: number;
+  /**
+   * What the run's first bytes are to say of it. Only in orders that open a session of a disk. Absent: the run has no
+   * record, or keeps the present one.
+   */
+  record: RunRecord | undefined;
+}
+
+/**
+ * The record of a run, which its first bytes carry. A session with a holder is granted only once the device's table of
+ * runs has the run, durably, and then the run its record. Disk and session are those of the order. INVALID_ARGUMENT: the
+ * run has a byte of the label area, or does not begin and end at multiples of 65,536 bytes.
+ */
+export interface RunRecord {
+  /** Size of the disk in bytes. */
+  diskSizeBytes: number;
+  /** Block size of the disk in bytes. */
+  blockSizeBytes: number;
+  /** Pool of the disk. */
+  pool: string;
+  /** Number of the disk's parts. */
+  partCount: number;
+  /**
+   * Parts of the disk that the run has, in order. Empty: nothing on the run counts yet, because it is the target of a
+   * move.
+   */
+  parts: RecordedPart[];
+  /**
+   * Number of the disk's changes within the session. Of two records of one disk, the one with the higher session, and then
+   * the higher layout, is the later one.
+   */
+  layout: number;
+  /** True: the holder had written everything back before the session ended it. */
+  clean: boolean;
+}
+
+/** Bytes of a disk on a run. */
+export interface RecordedPart {
+  /** Position among the disk's parts, from 0. */
+  index: number;
+  /** First byte of the part, counted from the run's. */
+  offsetBytes: number;
+  /** Number of bytes. */
+  sizeBytes: number;
 }
 
 /** Identity of a device as recorded by the registry. The agent compares it with the opened file. */
@@ -738,7 +781,7 @@ export interface UnexportDiskResponse {
 }
 
 function createBaseRun(): Run {
-  return { deviceId: "", offsetBytes: 0, sizeBytes: 0 };
+  return { deviceId: "", offsetBytes: 0, sizeBytes: 0, record: undefined };
 }
 
 export const Run: MessageFns<Run> = {
@@ -751,6 +794,9 @@ export const Run: MessageFns<Run> = {
     }
     if (message.sizeBytes !== 0) {
       writer.uint32(24).int64(message.sizeBytes);
+    }
+    if (message.record !== undefined) {
+      RunRecord.encode(message.record, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -792,6 +838,14 @@ export const Run: MessageFns<Run> = {
             message.sizeBytes = longToNumber(reader.int64());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.record = RunRecord.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -810,6 +864,215 @@ export const Run: MessageFns<Run> = {
   fromPartial(object: DeepPartial<Run>): Run {
     const message = createBaseRun();
     message.deviceId = object.deviceId ?? "";
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.record = (object.record !== undefined && object.record !== null)
+      ? RunRecord.fromPartial(object.record)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseRunRecord(): RunRecord {
+  return { diskSizeBytes: 0, blockSizeBytes: 0, pool: "", partCount: 0, parts: [], layout: 0, clean: false };
+}
+
+export const RunRecord: MessageFns<RunRecord> = {
+  encode(message: RunRecord, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskSizeBytes !== 0) {
+      writer.uint32(8).int64(message.diskSizeBytes);
+    }
+    if (message.blockSizeBytes !== 0) {
+      writer.uint32(16).int32(message.blockSizeBytes);
+    }
+    if (message.pool !== "") {
+      writer.uint32(26).string(message.pool);
+    }
+    if (message.partCount !== 0) {
+      writer.uint32(32).int32(message.partCount);
+    }
+    for (const v of message.parts) {
+      RecordedPart.encode(v!, writer.uint32(42).fork()).join();
+    }
+    if (message.layout !== 0) {
+      writer.uint32(48).int64(message.layout);
+    }
+    if (message.clean !== false) {
+      writer.uint32(56).bool(message.clean);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RunRecord {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRunRecord();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.diskSizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.blockSizeBytes = reader.int32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.partCount = reader.int32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.parts.push(RecordedPart.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.layout = longToNumber(reader.int64());
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.clean = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RunRecord>): RunRecord {
+    return RunRecord.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RunRecord>): RunRecord {
+    const message = createBaseRunRecord();
+    message.diskSizeBytes = object.diskSizeBytes ?? 0;
+    message.blockSizeBytes = object.blockSizeBytes ?? 0;
+    message.pool = object.pool ?? "";
+    message.partCount = object.partCount ?? 0;
+    message.parts = object.parts?.map((e) => RecordedPart.fromPartial(e)) || [];
+    message.layout = object.layout ?? 0;
+    message.clean = object.clean ?? false;
+    return message;
+  },
+};
+
+function createBaseRecordedPart(): RecordedPart {
+  return { index: 0, offsetBytes: 0, sizeBytes: 0 };
+}
+
+export const RecordedPart: MessageFns<RecordedPart> = {
+  encode(message: RecordedPart, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.index !== 0) {
+      writer.uint32(8).int32(message.index);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(16).int64(message.offsetBytes);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(24).int64(message.sizeBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RecordedPart {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRecordedPart();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.index = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RecordedPart>): RecordedPart {
+    return RecordedPart.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RecordedPart>): RecordedPart {
+    const message = createBaseRecordedPart();
+    message.index = object.index ?? 0;
     message.offsetBytes = object.offsetBytes ?? 0;
     message.sizeBytes = object.sizeBytes ?? 0;
     return message;
