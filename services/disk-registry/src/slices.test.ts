@@ -41,6 +41,48 @@ describe("disk-registry and agents that know runs", () => {
       ]),
     );
     await fleet.clean("d1");
+    expect(agent.recorded).to.deep.equal([
+      "b on d1: 0 of 1, layout 0",
+      "b on d1: 0 of 1, layout 0, clean, without holder",
+    ]);
+  });
+
+  it("have the records of a fence untouched, and those of a grown disk say so", async () => {
+    const agent = await agentWithSlices();
+    const { operator } = fleet.registry;
+    await fleet.createDisk("a");
+    await operator.publishDisk({ diskId: "a", hostId: "h1" });
+    await operator.resizeDisk({ diskId: "a", sizeBytes: 3 * MIB });
+    await eventually(() =>
+      expect(agent.recorded).to.deep.equal(["a on d1: 0 of 1, layout 0", "a on d1: 0 of 1, layout 1"]),
+    );
+    await operator.fenceHost({ hostId: "h1" });
+    await eventually(async () => expect((await fleet.registry.disk("a")).publication).to.equal(undefined));
+    expect(agent.recorded).to.have.length(2);
+  });
+
+  it("record that the target of a copy counts before its source is freed", async () => {
+    const source = await agentWithSlices();
+    const { operator } = fleet.registry;
+    await fleet.createDisk("a");
+    const target = await fleet.registry.agent("h2", ["d2"]);
+    await target.register({ knowsRuns: true });
+    target.startHeartbeats(50);
+    await operator.addHost({ hostId: "h2", sliceBytes: MIB });
+    await fleet.inState("d2", AttachState.ATTACHED);
+    await fleet.clean("d2");
+    target.copying = { outcome: OrderOutcome.DONE, copiedBytes: MIB };
+    source.closing = OrderOutcome.PENDING;
+    await operator.migrateDisk({ diskId: "a", hostId: "h2" });
+    await eventually(() =>
+      expect(target.recorded).to.deep.equal([
+        "a on d2: no part of 1, layout 0, clean",
+        "a on d2: 0 of 1, layout 1, clean",
+      ]),
+    );
+    expect(source.recorded).to.deep.equal(["a on d1: 0 of 1, layout 0, clean"]);
+    source.closing = OrderOutcome.DONE;
+    await fleet.clean("d1");
   });
 
   it("label a device once it is erased, and remove the label before the device leaves, unless its data is kept", async () => {

@@ -19,7 +19,7 @@ export type BlockContents = number;
 export interface Drive {
   readonly name: string;
   readonly blocks: BlockContents[];
-  /** Label blocks, which are smaller than the others, by their positions in bytes. */
+  /** What is in label areas and records, which is smaller than a block, by its position in bytes. */
   readonly labels: Map<number, Buffer>;
   /**
    * Set when two hosts see the drive: "file" when both agents run on one machine, "drive" when two machines reach it.

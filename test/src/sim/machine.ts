@@ -8,8 +8,8 @@ import type { SimProcess } from "./timeline.js";
 export const BLOCK_BYTES = 65_536;
 /** First bytes of every block that a disk's user writes. Blocks without it are zeros. */
 const MARK = 0xd15c3e54;
-/** First bytes of each block of a label, which is shorter than the others. */
-const LABEL_MARK = Buffer.from("diskmesh-label");
+/** First bytes of what is in label areas and records: labels, tables of runs, records. */
+const LABEL_MARK = Buffer.from("diskmesh-");
 
 export function blockOf(writeNumber: number): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES);
@@ -325,7 +325,8 @@ function readFrom(drive: Drive, buffer: Uint8Array, position: number): number {
       done,
     );
     for (const [at, label] of drive.labels)
-      if (at >= position + done && at < position + done + BLOCK_BYTES) buffer.set(label, at - position);
+      if (at >= position + done && at < position + done + BLOCK_BYTES && at < position + buffer.length)
+        buffer.set(label.subarray(0, position + buffer.length - at), at - position);
   }
   return buffer.length;
 }

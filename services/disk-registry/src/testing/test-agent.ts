@@ -88,6 +88,8 @@ export class TestAgent {
   opensNothingAlong = false;
   /** Received session and export requests in order, as text, with the devices to open. */
   readonly told: string[] = [];
+  /** Records of runs in the order of their requests, as text. */
+  readonly recorded: string[] = [];
   /** Layouts of the exports in the order of their requests. */
   readonly served: string[] = [];
   /** Registry that the agent obeys; empty before it registers. */
@@ -266,6 +268,13 @@ export class TestAgent {
     const { stamp, sessionNumber, holderHostId, diskId } = request;
     const whole = request.deviceIds.map((deviceId) => ({ deviceId, offsetBytes: 0, sizeBytes: 0 }));
     const runs = [...whole, ...request.runs];
+    for (const { deviceId, record } of request.runs)
+      if (record !== undefined) {
+        const { parts, partCount, layout, clean } = record;
+        const indexes = parts.map(({ index }) => index).join(" and ") || "no part";
+        const what = `${diskId} on ${deviceId}: ${indexes} of ${partCount}, layout ${layout}`;
+        this.recorded.push(`${what}${clean ? ", clean" : ""}${holderHostId === "" ? ", without holder" : ""}`);
+      }
     for (const { deviceId } of runs) this.sessionKeys.set(deviceId, hexOf(request.sessionKey));
     const isElsewhere = holderHostId !== "" && holderHostId !== this.#options.hostId;
     return {
@@ -308,14 +317,15 @@ export class TestAgent {
     return { outcomes: closed.map((deviceId) => ({ deviceId, stamp, outcome: this.closing })) };
   }
 
-  async #copy({ bootId, deviceId, stamp, source, sessionNumber, bytesPerSecond }: CopyDeviceRequest) {
+  async #copy(request: CopyDeviceRequest) {
+    const { bootId, deviceId, offsetBytes, stamp, source, sessionNumber, bytesPerSecond } = request;
     this.bytesPerSecond = bytesPerSecond;
     this.told.push(`copy ${source?.deviceId} to ${deviceId}`);
     this.#requireBoot(bootId);
     const isOpen = this.sessions.get(deviceId)?.sessionNumber === sessionNumber;
     const { copiedBytes, outcome } = this.copying;
     return {
-      outcome: { deviceId, stamp, message: "", outcome: isOpen ? outcome : OrderOutcome.OUTDATED },
+      outcome: { deviceId, offsetBytes, stamp, message: "", outcome: isOpen ? outcome : OrderOutcome.OUTDATED },
       copiedBytes,
     };
   }

@@ -23,11 +23,13 @@ import {
   giveUpTarget,
   type Mirroring,
   type MoveStep,
+  onTarget,
   planMove,
 } from "../model/disks/moves.js";
 import { leaveFailing, moveAway } from "../model/disks/removal-moves.js";
+import { recordOf } from "../model/disks/run-records.js";
 import { coveredRuns } from "../model/disks/session-plan.js";
-import { type Host, isFailing, type RegistryTransaction } from "../model/store/schema.js";
+import { type Device, type Disk, type Host, isFailing, type RegistryTransaction } from "../model/store/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
 import { grantOf } from "./session-grant.js";
@@ -37,6 +39,12 @@ import type { WorkContext } from "./work-context.js";
 const POLL_INTERVAL_MS = 200;
 /** Interval in ms at which a move looks again for space or for its turn. */
 const WAIT_INTERVAL_MS = 5_000;
+
+interface Opened {
+  readonly kind: "opened";
+  /** Address at which another host reaches the device. */
+  readonly blockAddress: string;
+}
 
 type Answer =
   | { readonly kind: "goes_on"; readonly copiedBytes: number }
@@ -199,7 +207,7 @@ export class MoveWorker {
     const isOfRun = outcome?.deviceId === target.deviceId && outcome.offsetBytes === targetOffsetBytes;
     const told = isOfRun ? outcomeOf(outcome) : undefined;
     if (told === undefined) throw new UnavailableError("the answer of the target's agent does not name the device");
-    if (told.code === "DONE" || told.code === "ALREADY") return { kind: "done" };
+    if (told.code === "DONE" || told.code === "ALREADY") return this.#recordCopied(order, leader, signal);
     if (told.code === "PENDING") return { kind: "goes_on", copiedBytes };
     const error = `copying device ${source.deviceId} to ${target.deviceId}: ${told.code}: ${told.message}`;
     return { kind: "failed", error, isOfTarget: false };
@@ -209,40 +217,62 @@ export class MoveWorker {
    * Opens the try's session on the source and then on the target, for the target's host. A new leader opens it again,
    * with another key.
    */
-  async #openSessions(
-    order: Copying,
-    leader: Leader,
-    signal: AbortSignal,
-  ): Promise<{ readonly kind: "opened"; readonly blockAddress: string } | Answer> {
+  async #openSessions(order: Copying, leader: Leader, signal: AbortSignal): Promise<Opened | Answer> {
     const { diskId } = order.disk;
     const { sessionNumber, source, target, sourceHost, targetHost } = order;
     const known = this.#opened.get(diskId);
     if (known?.sessionNumber === sessionNumber) return { kind: "opened", blockAddress: known.blockAddress };
-    const { agents, limits, clock } = this.context;
-    const deadlineMs = limits.agentTimeoutMs;
     let blockAddress = "";
-    for (const [host, device] of [[sourceHost, source] as const, [targetHost, target] as const]) {
-      const asked = coveredRuns([device], order.disk);
-      const request = {
-        bootId: host.bootId,
-        stamp: leaderStamp(leader),
-        sessionNumber,
-        diskId,
-        holderHostId: targetHost.hostId,
-        deviceIds: [...asked.deviceIds],
-        runs: [...asked.runs],
-        ...(host.hostId !== targetHost.hostId && { sessionKey: this.#keyOf(order) }),
-      };
-      const { outcomes } = await agents.order(host, { leader, deadlineMs }, (client) =>
-        client.openSession(request, { signal, deadlineMs }),
-      );
-      const grant = grantOf(host, asked, outcomes, clock.nowMs());
-      if (grant.kind === "outdated") return { kind: "failed", error: grant.error, isOfTarget: false };
-      if (grant.kind !== "granted") throw new UnavailableError(grant.error);
-      if (device === source) blockAddress = grant.addresses.get(source.deviceId) ?? "";
+    for (const place of [
+      { host: sourceHost, device: source },
+      { host: targetHost, device: target },
+    ]) {
+      const opened = await this.#openSession(order, { ...place, disk: order.disk, layout: 0 }, leader, signal);
+      if (opened.kind !== "opened") return opened;
+      if (place.device === source) blockAddress = opened.blockAddress;
     }
     this.#opened.set(diskId, { sessionNumber, blockAddress });
     return { kind: "opened", blockAddress };
+  }
+
+  /** Opens the try's session on one device. The records there say what of this disk counts. */
+  async #openSession(
+    order: Copying,
+    { host, device, disk, layout }: { host: Host; device: Device; disk: Disk; layout: number },
+    leader: Leader,
+    signal: AbortSignal,
+  ): Promise<Opened | Answer> {
+    const { agents, limits, clock } = this.context;
+    const { sessionNumber, targetHost } = order;
+    const session = { layout, clean: disk.fence === undefined };
+    const asked = coveredRuns([device], disk, {
+      recordOf: (on, run) => recordOf(disk, on, run, session),
+    });
+    const request = {
+      bootId: host.bootId,
+      stamp: leaderStamp(leader),
+      sessionNumber,
+      diskId: disk.diskId,
+      holderHostId: targetHost.hostId,
+      deviceIds: [...asked.deviceIds],
+      runs: [...asked.runs],
+      ...(host.hostId !== targetHost.hostId && { sessionKey: this.#keyOf(order) }),
+    };
+    const deadlineMs = limits.agentTimeoutMs;
+    const { outcomes } = await agents.order(host, { leader, deadlineMs }, (client) =>
+      client.openSession(request, { signal, deadlineMs }),
+    );
+    const grant = grantOf(host, asked, outcomes, clock.nowMs());
+    if (grant.kind === "outdated") return { kind: "failed", error: grant.error, isOfTarget: false };
+    if (grant.kind !== "granted") throw new UnavailableError(grant.error);
+    return { kind: "opened", blockAddress: grant.addresses.get(device.deviceId) ?? "" };
+  }
+
+  /** Has the target's record say that the target counts, before the source is freed. */
+  async #recordCopied(order: Copying, leader: Leader, signal: AbortSignal): Promise<Answer> {
+    const { targetHost: host, target: device } = order;
+    const opened = await this.#openSession(order, { host, device, disk: onTarget(order), layout: 1 }, leader, signal);
+    return opened.kind === "opened" ? { kind: "done" } : opened;
   }
 
   #keyOf({ disk, sessionNumber, source }: Copying): Buffer {

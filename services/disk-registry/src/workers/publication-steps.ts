@@ -1,6 +1,6 @@
 import { UnavailableError } from "@diskmesh/domain";
 import { whyNotTold } from "../model/devices/orders.js";
-import { type CoveredRuns, coveredRuns, type SessionGroup, type SessionPlan } from "../model/disks/session-plan.js";
+import { type CoveredRuns, recordedRuns, type SessionGroup, type SessionPlan } from "../model/disks/session-plan.js";
 import type { Host } from "../model/store/schema.js";
 
 const OPERATIONS = { PUBLISHING: "publish", PUBLISHED: "change", UNPUBLISHING: "unpublish" } as const;
@@ -25,8 +25,9 @@ export function isElsewhere({ holderHostId }: SessionPlan, { hostId }: Host): bo
 }
 
 /** Returns the disk's runs that are on its target host. */
-export function runsOfTarget({ disk, groups, target }: SessionPlan): CoveredRuns {
-  return coveredRuns(groups.find(({ host }) => host.hostId === target?.hostId)?.devices ?? [], disk);
+export function runsOfTarget(plan: SessionPlan): CoveredRuns {
+  const { groups, target } = plan;
+  return recordedRuns(plan, groups.find(({ host }) => host.hostId === target?.hostId)?.devices ?? []);
 }
 
 /** Returns the groups without the devices that have granted the session. */

@@ -26,11 +26,11 @@ import {
 } from "../model/disks/publications.js";
 import {
   type CoveredRuns,
-  coveredRuns,
   type MirrorTarget,
   NO_RUNS,
   type PlannedExtent,
   planSession,
+  recordedRuns,
   type SessionGroup,
   type SessionPlan,
 } from "../model/disks/session-plan.js";
@@ -198,14 +198,15 @@ export class PublicationWorker {
     // An unpublication has the host write back what it caches and end its export first. A fence does not wait for the
     // host, nor does an unpublication from a host that cannot answer.
     const isFriendly = !isFence(disk) && target !== undefined && !isAway(target);
-    const told = endExport(this.context, plan, { isFriendly, signal });
+    const ending: OrderedSession = isFriendly ? { ...plan, isClean: true } : plan;
+    const told = endExport(this.context, ending, { isFriendly, signal });
     const granted = new Set<string>();
     if (isFriendly) {
       const answer = await told;
       if ("error" in answer) throw answer.error;
       for (const deviceId of answer.granted) granted.add(deviceId);
     }
-    await this.#openSessions(plan, without(plan.groups, granted), signal);
+    await this.#openSessions(ending, without(plan.groups, granted), signal);
     if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
     const isHostTold = await this.#within(
       FENCED_HOST_MS,
@@ -242,7 +243,7 @@ export class PublicationWorker {
   async #openSession(plan: OrderedSession, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
     const { agents, limits } = this.context;
     const { host, devices, sessionNumber = plan.publication.sessionNumber } = group;
-    const asked = coveredRuns(devices, plan.disk, group.sessionNumber);
+    const asked = recordedRuns(plan, devices, group.sessionNumber);
     const request = {
       bootId: host.bootId,
       stamp: leaderStamp(plan.leader),

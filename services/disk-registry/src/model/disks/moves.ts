@@ -238,14 +238,17 @@ export function completeCopy(tx: RegistryTransaction, seen: Copying): boolean {
   const disk = tx.disks.get(seen.disk.diskId);
   if (disk === undefined || !isSameTry(disk, seen)) return false;
   if (disk.publication !== undefined || disk.lastSessionNumber !== seen.sessionNumber) return false;
-  const left: Copy[] = [];
-  const moved = withPart(disk, seen.index, (part) => {
-    left.push(countingCopy(part));
+  const left = disk.parts.slice(seen.index, seen.index + 1).map(countingCopy);
+  tx.disks.put(leftBy(tx, disk, left, onTarget({ ...seen, disk })));
+  return true;
+}
+
+/** Returns the disk once the target of the copy counts. */
+export function onTarget(seen: Copying): Disk {
+  return withPart(seen.disk, seen.index, (part) => {
     const { sessionNumber: _, ...target } = copyingCopy(part);
     return movedTo([{ ...target, state: "COUNTS" }], part, seen);
   });
-  tx.disks.put(leftBy(tx, disk, left, moved));
-  return true;
 }
 
 /**

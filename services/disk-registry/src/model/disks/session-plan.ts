@@ -14,6 +14,7 @@ import {
   type RegistryTables,
 } from "../store/schema.js";
 import { type ByteRange, bytesOf } from "../store/slices.js";
+import { type RunRecord, recordOf } from "./run-records.js";
 
 /** Devices of one host that are asked for a session. */
 export interface SessionGroup {
@@ -44,6 +45,8 @@ export interface SessionPlan {
   readonly extents: readonly PlannedExtent[];
   /** Target that the disk's host is to mirror to. It may be asked or not, and blocks nothing. */
   readonly mirror: MirrorTarget | undefined;
+  /** True once the host has written everything back and ended its export. */
+  readonly isClean?: true;
 }
 
 /** Bytes of the disk on one device. */
@@ -64,19 +67,23 @@ export interface PlannedExtent {
 /** Runs of a disk that a session covers: devices of which it has all bytes, and ranges of others. */
 export interface CoveredRuns {
   readonly deviceIds: readonly DeviceId[];
-  readonly runs: readonly (ByteRange & { readonly deviceId: DeviceId })[];
+  readonly runs: readonly (ByteRange & { readonly deviceId: DeviceId; readonly record?: RunRecord })[];
 }
 
 export const NO_RUNS: CoveredRuns = { deviceIds: [], runs: [] };
 
-/**
- * Returns the runs of the disk on the devices, as an order to open a session names them; with `ownSession`, those that
- * have this session of their own.
- */
+interface CoverOptions {
+  /** Covers only runs that have this session of their own. */
+  readonly ownSession?: number | undefined;
+  /** Returns the record of a run on slices. */
+  readonly recordOf?: ((device: Device, run: Run) => RunRecord) | undefined;
+}
+
+/** Returns the runs of the disk on the devices, as an order to open a session names them. */
 export function coveredRuns(
   devices: readonly Device[],
   disk: Pick<Disk, "diskId" | "parts">,
-  ownSession?: number,
+  { ownSession, recordOf }: CoverOptions = {},
 ): CoveredRuns {
   const isMeant = ({ deviceId }: Device, { diskId, first }: Run): boolean =>
     diskId === disk.diskId &&
@@ -88,8 +95,29 @@ export function coveredRuns(
   const ranges = own.filter(({ run }) => run.count !== undefined);
   return {
     deviceIds: whole.map(({ device }) => device.deviceId),
-    runs: ranges.map(({ device, run }) => ({ deviceId: device.deviceId, ...bytesOf(device, run) })),
+    runs: ranges.map(({ device, run }) => ({
+      deviceId: device.deviceId,
+      ...bytesOf(device, run),
+      ...(recordOf && { record: recordOf(device, run) }),
+    })),
   };
+}
+
+/**
+ * Returns the runs of the disk on the devices for an order of the plan, with their records. An order that takes the disk from
+ * its host says nothing in the records, because what the host had written is not known.
+ */
+export function recordedRuns(
+  { disk, publication, isClean }: Pick<SessionPlan, "disk" | "publication" | "isClean">,
+  devices: readonly Device[],
+  ownSession?: number,
+): CoveredRuns {
+  const session = { layout: publication.revision ?? 0, clean: isClean === true };
+  const isTold = isClean === true || publication.state !== "UNPUBLISHING";
+  return coveredRuns(devices, disk, {
+    ownSession,
+    recordOf: isTold ? (device, run) => recordOf(disk, device, run, session) : undefined,
+  });
 }
 
 /** Target of a move of a published disk. */

@@ -551,7 +551,7 @@ describe("disks on a device with slices", () => {
     const groups = plan && groupsOfOwnSessions(plan);
     const asked = groups?.map(({ devices, sessionNumber }) => [
       sessionNumber,
-      coveredRuns(devices, fleet.disk("a"), sessionNumber).runs.map(({ offsetBytes, sizeBytes }) => [
+      coveredRuns(devices, fleet.disk("a"), { ownSession: sessionNumber }).runs.map(({ offsetBytes, sizeBytes }) => [
         (offsetBytes - 64 * KIB) / MIB,
         sizeBytes / MIB,
       ]),
