@@ -14,5 +14,5 @@ it("every method of the disk-agent answers a bug with INTERNAL, and other causes
 
 it("every method outside this list of reads may change something, and is audited", () => {
   const looking = readingMethods((server) => addServices(server, () => expect.fail()));
-  expect(looking).to.deep.equal(["joinMethod", "listDevices", "listMethods", "listRuns"]);
+  expect(looking).to.deep.equal(["joinMethod", "listClaims", "listDevices", "listMethods", "listRuns"]);
 });

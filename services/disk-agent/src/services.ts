@@ -9,6 +9,7 @@ import { detachDevices } from "./handlers/detach-devices.js";
 import { eraseDevice } from "./handlers/erase-device.js";
 import { exportDisk } from "./handlers/export-disk.js";
 import { getMirror } from "./handlers/get-mirror.js";
+import { listClaims } from "./handlers/list-claims.js";
 import { listDevices } from "./handlers/list-devices.js";
 import { listRuns } from "./handlers/list-runs.js";
 import { openSession } from "./handlers/open-session.js";
@@ -28,6 +29,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     attachDevices: allowChange(REGISTRY, attachDevices),
     detachDevices: allowChange(REGISTRY, detachDevices),
     listDevices: allow(LOOKERS, listDevices),
+    listClaims: allow(LOOKERS, listClaims),
     listRuns: allow(LOOKERS, listRuns),
     rescanDevices: allowChange(RESCANNERS, rescanDevices),
     openSession: allowChange(REGISTRY, openSession),

@@ -67,6 +67,12 @@ export class Labels {
     return found;
   }
 
+  /** Returns the label of the device; undefined when it cannot be read. */
+  async read(device: Device): Promise<FoundLabel | undefined> {
+    if (!this.#isKnown(device)) await this.#read(device);
+    return this.#isKnown(device) ? this.#known.get(device)?.found : undefined;
+  }
+
   /** Reads the labels that are not known, and returns after the answer timeout at the latest. */
   async look(): Promise<void> {
     const { devices } = this.#options;

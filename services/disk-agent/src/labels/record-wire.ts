@@ -1,9 +1,10 @@
-import type { RunRecord as RunRecordMessage } from "@diskmesh/api/internal";
+import { Claim as ClaimMessage, type RunRecord as RunRecordMessage } from "@diskmesh/api/internal";
 import { InvalidArgumentError, parseSizeBytes } from "@diskmesh/domain";
 import { LABEL_AREA } from "../model/label.js";
 import type { OrderedRun, RecordedPart, RunRecord } from "../model/run-record.js";
 import { RUN_UNIT_BYTES } from "../model/run-table.js";
 import { type DeviceRun, overlaps } from "../model/runs.js";
+import type { Claim } from "./claims.js";
 
 const MAX_POOL_LENGTH = 255;
 
@@ -14,6 +15,13 @@ export function withRecord(run: DeviceRun, message: RunRecordMessage | undefined
   if (!isPlaced || overlaps(run, LABEL_AREA) || run.offsetBytes + run.sizeBytes > RUN_UNIT_BYTES * 2 ** 32)
     throw malformed("record", `is of ${run.sizeBytes} bytes from byte ${run.offsetBytes}, which no table of runs has`);
   return { ...run, record: parseRecord(message, run) };
+}
+
+export function encodeClaim({ offsetBytes, sizeBytes, disk, record }: Claim): ClaimMessage {
+  const run = { offsetBytes, sizeBytes, diskDigest: disk };
+  if (record === undefined) return ClaimMessage.fromPartial(run);
+  const { diskId, sessionNumber, ...rest } = record;
+  return ClaimMessage.fromPartial({ ...run, diskId, sessionNumber, record: { ...rest, parts: [...rest.parts] } });
 }
 
 function parseRecord(message: RunRecordMessage, run: DeviceRun): RunRecord {

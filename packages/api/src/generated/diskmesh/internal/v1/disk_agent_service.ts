@@ -18,7 +18,13 @@ import {
   identifiedByFromJSON,
   identifiedByToNumber,
 } from "../../registry/v1/types.js";
-import { DeviceLabel, RememberedRun } from "./agent_registration_service.js";
+import {
+  DeviceLabel,
+  LabelState,
+  labelStateFromJSON,
+  labelStateToNumber,
+  RememberedRun,
+} from "./agent_registration_service.js";
 import { Stamp } from "./stamp.js";
 
 /** Outcome of an order for one device. */
@@ -421,6 +427,50 @@ export interface ListRunsResponse {
   nextOffsetBytes: number;
   /** Number up to which the device refuses sessions that it does not remember. 0: none. */
   floor: number;
+}
+
+/** The runs to read from the device. */
+export interface ListClaimsRequest {
+  /** ID of the device. NOT_FOUND: the agent has no such device. */
+  deviceId: string;
+  /** Returns runs from this offset on. 0 for the first page. */
+  fromOffsetBytes: number;
+  /** Maximum number of runs to return. 0, and more than 100: 100. */
+  pageSize: number;
+}
+
+/** A run that the table of the device has. */
+export interface Claim {
+  /** First byte, counted from the device's start. */
+  offsetBytes: number;
+  /** Number of bytes. */
+  sizeBytes: number;
+  /** First 16 bytes of the SHA-256 of the disk's ID, as 32 hex digits. */
+  diskDigest: string;
+  /** ID of the disk. Empty: the run has no whole record, or that of another disk, because the session was not granted. */
+  diskId: string;
+  /** Number of the session of the record. 0 where disk_id is empty. */
+  sessionNumber: number;
+  /** The record. Absent where disk_id is empty. */
+  record: RunRecord | undefined;
+}
+
+/** What the device carries. */
+export interface ListClaimsResponse {
+  /** ID of this start of the agent. */
+  bootId: string;
+  /** State of the label. */
+  labelState: LabelState;
+  /** Set with LABEL_STATE_VALID: the label. */
+  label:
+    | DeviceLabel
+    | undefined;
+  /** True: the device had a table, and none of its copies is whole. */
+  tableDamaged: boolean;
+  /** Runs by offset. */
+  claims: Claim[];
+  /** from_offset_bytes of the next page. 0: this is the last page. */
+  nextOffsetBytes: number;
 }
 
 /** Has no parameters. */
@@ -2178,6 +2228,326 @@ export const ListRunsResponse: MessageFns<ListRunsResponse> = {
     message.runs = object.runs?.map((e) => RememberedRun.fromPartial(e)) || [];
     message.nextOffsetBytes = object.nextOffsetBytes ?? 0;
     message.floor = object.floor ?? 0;
+    return message;
+  },
+};
+
+function createBaseListClaimsRequest(): ListClaimsRequest {
+  return { deviceId: "", fromOffsetBytes: 0, pageSize: 0 };
+}
+
+export const ListClaimsRequest: MessageFns<ListClaimsRequest> = {
+  encode(message: ListClaimsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deviceId !== "") {
+      writer.uint32(10).string(message.deviceId);
+    }
+    if (message.fromOffsetBytes !== 0) {
+      writer.uint32(16).int64(message.fromOffsetBytes);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(24).int32(message.pageSize);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListClaimsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListClaimsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.fromOffsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListClaimsRequest>): ListClaimsRequest {
+    return ListClaimsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListClaimsRequest>): ListClaimsRequest {
+    const message = createBaseListClaimsRequest();
+    message.deviceId = object.deviceId ?? "";
+    message.fromOffsetBytes = object.fromOffsetBytes ?? 0;
+    message.pageSize = object.pageSize ?? 0;
+    return message;
+  },
+};
+
+function createBaseClaim(): Claim {
+  return { offsetBytes: 0, sizeBytes: 0, diskDigest: "", diskId: "", sessionNumber: 0, record: undefined };
+}
+
+export const Claim: MessageFns<Claim> = {
+  encode(message: Claim, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.offsetBytes !== 0) {
+      writer.uint32(8).int64(message.offsetBytes);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(16).int64(message.sizeBytes);
+    }
+    if (message.diskDigest !== "") {
+      writer.uint32(26).string(message.diskDigest);
+    }
+    if (message.diskId !== "") {
+      writer.uint32(34).string(message.diskId);
+    }
+    if (message.sessionNumber !== 0) {
+      writer.uint32(40).int64(message.sessionNumber);
+    }
+    if (message.record !== undefined) {
+      RunRecord.encode(message.record, writer.uint32(50).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Claim {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseClaim();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.diskDigest = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.sessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.record = RunRecord.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Claim>): Claim {
+    return Claim.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Claim>): Claim {
+    const message = createBaseClaim();
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.diskDigest = object.diskDigest ?? "";
+    message.diskId = object.diskId ?? "";
+    message.sessionNumber = object.sessionNumber ?? 0;
+    message.record = (object.record !== undefined && object.record !== null)
+      ? RunRecord.fromPartial(object.record)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseListClaimsResponse(): ListClaimsResponse {
+  return {
+    bootId: "",
+    labelState: LabelState.UNSPECIFIED,
+    label: undefined,
+    tableDamaged: false,
+    claims: [],
+    nextOffsetBytes: 0,
+  };
+}
+
+export const ListClaimsResponse: MessageFns<ListClaimsResponse> = {
+  encode(message: ListClaimsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.bootId !== "") {
+      writer.uint32(10).string(message.bootId);
+    }
+    if (message.labelState !== LabelState.UNSPECIFIED) {
+      writer.uint32(16).int32(labelStateToNumber(message.labelState));
+    }
+    if (message.label !== undefined) {
+      DeviceLabel.encode(message.label, writer.uint32(26).fork()).join();
+    }
+    if (message.tableDamaged !== false) {
+      writer.uint32(32).bool(message.tableDamaged);
+    }
+    for (const v of message.claims) {
+      Claim.encode(v!, writer.uint32(42).fork()).join();
+    }
+    if (message.nextOffsetBytes !== 0) {
+      writer.uint32(48).int64(message.nextOffsetBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListClaimsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListClaimsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.labelState = labelStateFromJSON(reader.int32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.label = DeviceLabel.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.tableDamaged = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.claims.push(Claim.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.nextOffsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListClaimsResponse>): ListClaimsResponse {
+    return ListClaimsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListClaimsResponse>): ListClaimsResponse {
+    const message = createBaseListClaimsResponse();
+    message.bootId = object.bootId ?? "";
+    message.labelState = object.labelState ?? LabelState.UNSPECIFIED;
+    message.label = (object.label !== undefined && object.label !== null)
+      ? DeviceLabel.fromPartial(object.label)
+      : undefined;
+    message.tableDamaged = object.tableDamaged ?? false;
+    message.claims = object.claims?.map((e) => Claim.fromPartial(e)) || [];
+    message.nextOffsetBytes = object.nextOffsetBytes ?? 0;
     return message;
   },
 };
@@ -4430,6 +4800,18 @@ export const DiskAgentServiceDefinition = {
       requestType: ListRunsRequest as typeof ListRunsRequest,
       requestStream: false,
       responseType: ListRunsResponse as typeof ListRunsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Returns what a device carries: its label, and the runs of its table with their records, by pages. UNAVAILABLE: the
+     * device is not attached.
+     */
+    listClaims: {
+      name: "ListClaims",
+      requestType: ListClaimsRequest as typeof ListClaimsRequest,
+      requestStream: false,
+      responseType: ListClaimsResponse as typeof ListClaimsResponse,
       responseStream: false,
       options: {},
     },
