@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Claim } from "@diskmesh/api/internal";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES, ResourceExhaustedError } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
@@ -16,6 +17,8 @@ const REGISTRY = "disk-registry-1";
 /** Slice sizes of the hosts' drives in MiB, and their numbers of slices. */
 const DRIVES = { "host-1": { sliceMib: 1, slices: 64 }, "host-2": { sliceMib: 4, slices: 40 } } as const;
 type HostId = keyof typeof DRIVES;
+/** A run of a drive. */
+type OnDrive = Claim & { readonly deviceId: string };
 
 /** Returns content that no other block of any disk has. */
 const patternOf = (diskId: string, block: number) => Buffer.alloc(BLOCK_BYTES, `${diskId} block ${block}\n`);
@@ -28,6 +31,7 @@ describe("a drive full of disks", () => {
   let mesh: TestMesh;
   /** Blocks of each disk that were written; those behind them are zeros. */
   const written = new Map<string, number>();
+  const removed = new Set<string>();
   let made = 0;
 
   before(async function () {
@@ -124,6 +128,42 @@ describe("a drive full of disks", () => {
 
   const lineOf = (block: Buffer) => block.subarray(0, block.indexOf("\n")).toString("latin1");
 
+  /** Returns the parts of all disks, and where they are, as the registry says. */
+  async function partsOfDisks(): Promise<string[]> {
+    const { disks } = await registry().listDisks({});
+    const found = await Promise.all(disks.map(({ diskId }) => registry().getDisk({ diskId })));
+    return found.flatMap(({ disk }) =>
+      (disk?.parts ?? []).flatMap(({ sizeBytes, copies }, index) =>
+        copies.map(({ deviceId, offsetBytes }) =>
+          [disk?.diskId, index, disk?.parts.length, deviceId, offsetBytes, sizeBytes].join(" "),
+        ),
+      ),
+    );
+  }
+
+  /** Returns the parts of all disks, and where they are, as the drives say: the later record of a part counts. */
+  function partsOnDrives(claims: readonly OnDrive[]): string[] {
+    const counts = new Map<string, number>();
+    const parts = new Map<string, string>();
+    const order = claims.map(({ record, ...claim }) => ({ layout: record?.layout ?? 0, record, ...claim }));
+    order.sort((a, b) => a.sessionNumber - b.sessionNumber || a.layout - b.layout);
+    for (const { diskId, deviceId, offsetBytes, record } of order) {
+      counts.set(diskId, record?.partCount ?? 0);
+      for (const part of record?.parts ?? []) {
+        const place = [deviceId, offsetBytes + part.offsetBytes, part.sizeBytes].join(" ");
+        parts.set(`${diskId} ${part.index}`, place);
+      }
+    }
+    return [...parts].map(([part, place]) => `${part} ${counts.get(part.split(" ")[0] ?? "")} ${place}`);
+  }
+
+  async function claimsOf(hostId: string): Promise<OnDrive[]> {
+    const deviceId = `${hostId}-drive`;
+    const { claims, labelState, tableDamaged } = await mesh.agentClient(hostId).listClaims({ deviceId });
+    expect([labelState, tableDamaged]).to.deep.equal(["LABEL_STATE_VALID", false]);
+    return claims.map((claim) => ({ deviceId, ...claim }));
+  }
+
   /** Waits until nothing is to be erased, and expects that the drives have the blocks of the disks, once, and no others. */
   async function checkAll(): Promise<void> {
     await eventually(async () => {
@@ -132,12 +172,19 @@ describe("a drive full of disks", () => {
     }, PATIENCE);
     for (const diskId of written.keys()) await check(diskId);
     const seen = new Map<string, string>();
+    const hostIds = Object.keys(DRIVES).filter((hostId) => !removed.has(hostId));
+    const claims = (await Promise.all(hostIds.map(claimsOf))).flat();
+    expect(partsOnDrives(claims)).to.have.members(await partsOfDisks());
     for (const hostId of Object.keys(DRIVES)) {
+      const heads = claims
+        .filter(({ deviceId }) => deviceId === `${hostId}-drive`)
+        .map(({ offsetBytes }) => offsetBytes);
+      const isHead = (at: number) => heads.some((headAt) => at >= headAt && at < headAt + HEAD_BYTES);
       const bytes = readFileSync(join(mesh.folder, "drives", hostId));
       for (let at = 0; at < bytes.length; at += BLOCK_BYTES) {
         const block = bytes.subarray(at, at + BLOCK_BYTES);
-        const isLabel = at < HEAD_BYTES && lineOf(block).startsWith("diskmesh-label");
-        if (isLabel || block.equals(Buffer.alloc(BLOCK_BYTES))) continue;
+        if ((at < HEAD_BYTES && !removed.has(hostId)) || isHead(at) || block.equals(Buffer.alloc(BLOCK_BYTES)))
+          continue;
         const line = lineOf(block);
         const [diskId = "", , number] = line.split(" ");
         const place = `${hostId} at ${at}`;
@@ -216,6 +263,7 @@ describe("a drive full of disks", () => {
     );
     await killed("host-1");
     await removal;
+    removed.add("host-1");
     await untilMoved([...written.keys()]);
     for (const diskId of written.keys()) {
       const { disk } = await registry().getDisk({ diskId });

@@ -1,6 +1,7 @@
 import { countingDevices, type Disk, holds, holdsAnyDisk, isDirty, spacesOf } from "@diskmesh/disk-registry/simulation";
 import { isIdle } from "./operator.js";
 import type { AgentRun, World } from "./parts.js";
+import { unknownEntries } from "./watch-tables.js";
 
 type StoredDevice = NonNullable<ReturnType<World["store"]["device"]>>;
 
@@ -27,11 +28,8 @@ export function whatIsNotSettled(world: World): readonly string[] {
   return unsettled;
 }
 
-function deviceTrouble(
-  world: World,
-  node: AgentRun,
-  { deviceId, path }: { readonly deviceId: string; readonly path: string },
-): readonly string[] {
+function deviceTrouble(world: World, node: AgentRun, place: AgentRun["devices"][number]): readonly string[] {
+  const { deviceId, path } = place;
   const device = world.store.device(deviceId);
   const held = node.context?.devices.find(deviceId as never);
   if (held === undefined || node.context === undefined) return [`${deviceId} is not configured`];
@@ -48,6 +46,7 @@ function deviceTrouble(
     case "ATTACHED":
       if (!held.attached || !node.machine.isOpen(path))
         trouble.push(`${deviceId} is ATTACHED, and its agent does not hold it`);
+      if (world.rewinds.epoch === 0 && !node.machine.isTouched) trouble.push(...tableTrouble(node, place, device));
       if (isDirty(device) && device.health !== "ERROR" && !device.keepData)
         trouble.push(`${deviceId} is dirty: ${device.lastError}`);
       break;
@@ -65,6 +64,17 @@ function deviceTrouble(
       if (held.holds || !held.released) trouble.push(`${deviceId} is ${device.attachState}, and its agent holds it`);
   }
   return trouble;
+}
+
+/** Returns the runs in the device's table that no disk has, and that are not to be erased. */
+function tableTrouble(
+  node: AgentRun,
+  { path, firstBlock }: AgentRun["devices"][number],
+  device: StoredDevice,
+): readonly string[] {
+  const drive = node.machine.openDrive(path);
+  if (drive === undefined || device.runs.some(({ count }) => count === undefined)) return [];
+  return unknownEntries({ drive, firstBlock }, device).map((run) => `the table has ${run}, which the registry has not`);
 }
 
 /** Returns whether the device is to be removed and still in operation, although nothing of it or its host is in use. */

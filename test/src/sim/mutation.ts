@@ -11,6 +11,8 @@ export interface Modules {
   "disk-agent/devices/session-orders": typeof import("../../../services/disk-agent/src/devices/session-orders.js");
   "disk-agent/exports/range-locks": typeof import("../../../services/disk-agent/src/exports/range-locks.js");
   "disk-agent/handlers/order-devices": typeof import("../../../services/disk-agent/src/handlers/order-devices.js");
+  "disk-agent/labels/run-records": typeof import("../../../services/disk-agent/src/labels/run-records.js");
+  "disk-agent/labels/run-tables": typeof import("../../../services/disk-agent/src/labels/run-tables.js");
   "disk-agent/model/memory": typeof import("../../../services/disk-agent/src/model/memory.js");
   "disk-agent/model/mirror": typeof import("../../../services/disk-agent/src/model/mirror.js");
   "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");

@@ -77,6 +77,62 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
+    foundBy: 154,
+    name: "grant-before-table",
+    mistake: "the agent opens sessions of runs that the device's table does not have yet",
+    replaced: [
+      inPlaceOf(
+        "disk-agent/labels/run-tables",
+        "RunTables",
+        ({ RunTables }) =>
+          class extends RunTables {
+            override async enter(...order: Parameters<InstanceType<typeof RunTables>["enter"]>) {
+              void super.enter(...order);
+              return undefined;
+            }
+          },
+      ),
+    ],
+  },
+  {
+    ...ON_SLICES,
+    foundBy: 34,
+    name: "grant-before-record",
+    mistake: "the agent grants sessions of runs that do not have the record of the session yet",
+    replaced: [
+      inPlaceOf(
+        "disk-agent/labels/run-records",
+        "RunRecords",
+        ({ RunRecords }) =>
+          class extends RunRecords {
+            override async write(...order: Parameters<InstanceType<typeof RunRecords>["write"]>) {
+              void super.write(...order);
+              return undefined;
+            }
+          },
+      ),
+    ],
+  },
+  {
+    ...ON_SLICES,
+    foundBy: 94,
+    name: "erased-run-in-table",
+    mistake: "the agent leaves erased runs in the device's table",
+    replaced: [
+      inPlaceOf(
+        "disk-agent/labels/run-tables",
+        "RunTables",
+        ({ RunTables }) =>
+          class extends RunTables {
+            override async remove() {
+              return undefined;
+            }
+          },
+      ),
+    ],
+  },
+  {
+    ...ON_SLICES,
     foundBy: 402,
     scenario: "parts are split",
     name: "free-run-of-other-part",

@@ -11,6 +11,7 @@ import type { BlockContents, Drive } from "./drive.js";
 import { BLOCK_BYTES, type BlockWrite, type MachineWatch } from "./machine.js";
 import type { BlockRead, Life, RunOfDevice, UserWrite, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
+import { whyNotEntered } from "./watch-tables.js";
 
 interface Note {
   readonly deviceId: string;
@@ -225,6 +226,13 @@ export class ByteWatch implements MachineWatch {
     if (write === undefined) {
       if (diskId !== "") this.world.violation(`${deviceId} was erased while disk ${diskId} is on it`);
       return;
+    }
+    const node = this.world.agentOf(host);
+    const place = node?.devices.find((each) => each.deviceId === deviceId);
+    if (run?.count !== undefined && place !== undefined) {
+      const why = whyNotEntered({ drive, firstBlock: place.firstBlock }, at, write.diskId, session);
+      if (why !== undefined)
+        this.world.violation(`a write to disk ${write.diskId} reached block ${at} of ${deviceId}, and ${why}`);
     }
     // A rewind has undone the move that gave the disk this device.
     if (this.world.moves.isOwnSession(deviceId, session) && write.life.epoch < this.world.rewinds.epoch) return;
