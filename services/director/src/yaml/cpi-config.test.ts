@@ -16,7 +16,7 @@ describe("cpi-configs in YAML", () => {
   it("a variable that the CLI has not set -> refused by its place, with the remedy; set, or stored before -> read", () => {
     expect(() => parseCpiConfig(configWith("hush-((openstack-left-user))"), NEW)).to.throw(
       InvalidArgumentError,
-      /^(?!.*hush).*line 6: cpis\.0\.properties\.username: contains a \(\(variable\)\).* by --var$/,
+      /^(?!.*hush).*line 6: cpis\.0\.properties\.username: contains a \(\(variable\)\).* by --var of the bosh CLI$/,
     );
     const userOf = (text: string, limits = NEW) => parseCpiConfig(text, limits)[0]?.properties.username;
     expect(userOf(configWith("left"))).to.equal("left");

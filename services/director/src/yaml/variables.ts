@@ -5,7 +5,7 @@ type Path = readonly PropertyKey[];
 /** BOSH's pattern of variables. Messages never quote the value, because its other parts may be secret. */
 const VARIABLE = /\(\(.*?\)\)/;
 
-const MESSAGE = "contains a ((variable)), but there is no config server: set the variable in the CLI, e.g. by --var";
+const MESSAGE = "contains a ((variable)), but there is no config server: give its value, e.g. by --var of the bosh CLI";
 
 /** Yields each value and key of a new text that contains a ((variable)), except what `isLeftOut` says of a key and its path. */
 export function* variableIssues(
