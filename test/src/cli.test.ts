@@ -99,7 +99,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(await done("disks")).to.match(new RegExp(`^${published.diskId} +scratch +1 MiB `, "m"));
     expect(await done("get disk scratch")).to.match(new RegExp(`^diskId: ${published.diskId}$`, "m"));
     expect(JSON.parse(await done("get vm demo/web/0 --json")).instanceId).to.equal(instance.instanceId);
-    expect(await done("pools")).to.match(/^default +z1 +\d MiB +\d MiB +0 B +\d MiB +\d MiB$/m);
+    expect(await done("pools")).to.match(/^default +z1 +\d MiB +\d MiB +0 B +\d MiB +\d MiB +\d MiB$/m);
     expect((await done("names disk")).split("\n")).to.include.members(["scratch", published.diskId]);
     expect(await done(`devices -l host=host-2 --sort device -o wide`)).to.match(/^DEVICE .* PATH .*\nhost-2-device-1 /);
     expect(await done("migrate-disk scratch")).to.match(new RegExp(`^disk ${published.diskId}: its move `));

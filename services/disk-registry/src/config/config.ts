@@ -19,6 +19,7 @@ const MAX_GRACE_MS = 31_536_000_000;
 interface PoolConfig {
   readonly sliceBytes?: number | undefined;
   readonly deleteGraceMs: number;
+  readonly keepRepairRoom: boolean;
 }
 
 const heartbeatConfig = z
@@ -99,12 +100,16 @@ export const configSchema = z.strictObject({
           .describe(
             "Time for which the pool's deleted disks are kept, so that `diskmesh undelete DISK` brings them back; 0 for none. A new disk without other room gets their bytes earlier.",
           ),
+        keepRepairRoom: z
+          .boolean()
+          .default(false)
+          .describe("Refuses disks, and larger ones, that would leave too few bytes free to empty the largest host."),
       }),
     )
     .default({})
     .transform((pools): Readonly<Record<string, PoolConfig>> => pools)
     .describe(
-      "Pools of devices, by their names. `sliceBytes` of a pool is the size of the slices of its devices that are added without one: a power of two from 1 MiB to 16 GiB, by default the smallest one from 1 MiB to 64 MiB with at most 1,024 slices. `deleteGraceMs` is the time for which deleted disks are kept, by default 0.",
+      "Pools of devices, by their names. `sliceBytes` of a pool is the size of the slices of its devices that are added without one: a power of two from 1 MiB to 16 GiB, by default the smallest one from 1 MiB to 64 MiB with at most 1,024 slices. `deleteGraceMs` is the time for which deleted disks are kept, by default 0. `keepRepairRoom: true` refuses disks that would leave too few bytes free to empty the largest host.",
     ),
   moves: groupConfig("Moves of disks from one device to another.", {
     bytesPerSecondOfHost: withFacts(

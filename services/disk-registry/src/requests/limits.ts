@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.js";
 import type { RegistryLimits } from "../config/limits.js";
 import type { SliceSizes } from "../model/devices/division.js";
+import type { DiskLimits } from "../model/disks/disks.js";
 import type { EventLimits } from "../model/events/events.js";
 import type { HostLimits } from "../model/hosts/registration.js";
 import type { RemovalLimits } from "../model/hosts/remove-action.js";
@@ -32,9 +33,18 @@ export function sliceSizes({ pools }: Pick<Config, "pools">): SliceSizes {
   return new Map(Object.entries(pools).map(([name, { sliceBytes }]) => [name, sliceBytes]));
 }
 
+/** Returns the limits of disks from the config and the constants. */
+export function diskLimits({ config, limits }: Settings): DiskLimits {
+  return { ...limits, keepsRepairRoom: (pool) => poolConfig(config, pool)?.keepRepairRoom ?? false };
+}
+
+function poolConfig({ pools }: Pick<Config, "pools">, pool: string): Config["pools"][string] | undefined {
+  return Object.hasOwn(pools, pool) ? pools[pool] : undefined;
+}
+
 /** Returns the time in ms for which a pool's deleted disks are kept. */
-export function graceMsOf({ pools }: Pick<Config, "pools">, pool: string): number {
-  return Object.hasOwn(pools, pool) ? (pools[pool]?.deleteGraceMs ?? 0) : 0;
+export function graceMsOf(config: Pick<Config, "pools">, pool: string): number {
+  return poolConfig(config, pool)?.deleteGraceMs ?? 0;
 }
 
 export function eventLimits({ events }: Pick<Config, "events">): EventLimits {

@@ -8,6 +8,7 @@ const COLUMNS: Columns<PoolCapacity> = {
   total: ({ totalBytes }) => sizeText(totalBytes),
   free: ({ freeBytes }) => sizeText(freeBytes),
   deleted: ({ deletedBytes }) => sizeText(deletedBytes),
+  "for repair": ({ repairBytes }) => sizeText(repairBytes),
   "largest disk": ({ maxDiskBytes }) => sizeText(maxDiskBytes),
   "in one part": ({ maxPartBytes }) => sizeText(maxPartBytes),
 };
@@ -15,7 +16,7 @@ const COLUMNS: Columns<PoolCapacity> = {
 export const pools: Action = {
   usage: "pools",
   summary:
-    "list the pools of the fleet by az, with their total and free space, that of deleted disks, and the largest disk that fits",
+    "list the pools of the fleet by az, with their total and free space, that of deleted disks, what must stay free to empty any one host, and the largest disk that fits",
   options: [["--az <az>", "only this az"]],
   example: "diskmesh pools --sort -free",
   run: async ({ mesh, output, options }) => {

@@ -13,6 +13,7 @@ import { describeChangedDisk } from "../../calls/device-description.js";
 import { makingRoom } from "../../calls/making-room.js";
 import { createDisk as create } from "../../model/disks/disks.js";
 import type { DiskRequest } from "../../model/store/schema.js";
+import { diskLimits } from "../../requests/limits.js";
 import { parseLabels } from "../../requests/requests.js";
 import { exportKindOf, silenceRuleOf } from "../../requests/wire.js";
 
@@ -30,7 +31,9 @@ export async function createDisk(context: ChangeContext, request: CreateDiskRequ
     onHostSilence: silenceRuleOf(request.onHostSilence),
   };
   const disk = await makingRoom(context, () =>
-    tablet.transact((tx) => describeChangedDisk(context, tx, create(tx, diskId, wanted, properties, limits, now))),
+    tablet.transact((tx) =>
+      describeChangedDisk(context, tx, create(tx, diskId, wanted, properties, diskLimits(context), now)),
+    ),
   );
   return { disk };
 }

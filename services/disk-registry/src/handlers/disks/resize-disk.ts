@@ -6,6 +6,7 @@ import { makingRoom } from "../../calls/making-room.js";
 import { waitForPublication } from "../../calls/wait-for-publication.js";
 import { resizeDisk as resize } from "../../model/disks/disks.js";
 import { changeProgress } from "../../model/disks/export-changes.js";
+import { diskLimits } from "../../requests/limits.js";
 
 /** Enlarges the disk, and waits until the host of a published disk serves it with the new size. */
 export async function resizeDisk(
@@ -13,12 +14,12 @@ export async function resizeDisk(
   request: ResizeDiskRequest,
   call: CallContext,
 ): Promise<ResizeDiskResponse> {
-  const { tablet, workers, limits, liveness } = context;
+  const { tablet, workers, liveness } = context;
   const now = { draw: context.random(), whySuspected: liveness.whySuspected, mayYetBeHeard: liveness.mayYetBeHeard };
   const diskId = parseDiskId(request.diskId);
   const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
   const { publication } = await makingRoom(context, () =>
-    tablet.transact((tx) => resize(tx, diskId, sizeBytes, limits, now)),
+    tablet.transact((tx) => resize(tx, diskId, sizeBytes, diskLimits(context), now)),
   );
   workers.wakeDisk(diskId);
   return {

@@ -1,3 +1,4 @@
+import { ResourceExhaustedError } from "@diskmesh/domain";
 import { expect } from "chai";
 import {
   aDevice,
@@ -9,8 +10,9 @@ import {
   MIB,
   TestFleet,
 } from "../../testing/fleet-fixture.js";
-import type { Host } from "../store/schema.js";
+import type { Device, Host } from "../store/schema.js";
 import { capacityOf } from "./capacity.js";
+import { createDisk, resizeDisk } from "./disks.js";
 import { NOBODY_SUSPECTED } from "./placement.js";
 
 const options = { whySuspected: NOBODY_SUSPECTED, maxDevices: 2 };
@@ -55,6 +57,8 @@ describe("capacity", () => {
         maxDiskBytes: Number.MAX_SAFE_INTEGER,
         maxPartBytes: sizeBytes,
         deletedBytes: 0,
+        soonFreeBytes: Number.MAX_SAFE_INTEGER,
+        repairBytes: 0,
       },
     ]);
   });
@@ -77,6 +81,62 @@ describe("capacity", () => {
       "z1 fast 0",
       "z2 default 64",
     ]);
+  });
+
+  const [a, b] = [diskId("a"), diskId("b")];
+  const on2 = { hostId: hostId("h2") };
+  const repair: readonly [string, readonly Device[], number, number, Partial<Host>][] = [
+    ["one host -> none", [aDevice("d1", { diskId: a })], 0, 0, {}],
+    ["no disk -> the larger host", [aDevice("d1"), aDevice("d2", on2), aDevice("d3", on2)], 192, 128, {}],
+    ["a disk on one of two hosts -> its host", [aDevice("d1", { diskId: a }), aDevice("d2", on2)], 64, 64, {}],
+    [
+      "disks on both -> the host with most bytes",
+      [aDevice("d1", { diskId: a }), aDevice("d2", { ...on2, diskId: b }), aDevice("d3", on2)],
+      64,
+      128,
+      {},
+    ],
+    [
+      "bytes to be erased -> are free soon",
+      [aDevice("d1", { diskId: a }), aDevice("d2", { ...on2, dirty: true })],
+      64,
+      64,
+      {},
+    ],
+    [
+      "free bytes on a host that takes nothing new -> are not free, and need no repair",
+      [aDevice("d1"), aDevice("d2", { diskId: a }), aDevice("d3", on2)],
+      64,
+      64,
+      { state: "WARNING" },
+    ],
+  ];
+  for (const [cause, devices, soonFreeMib, repairMib, h1] of repair)
+    it(`what must stay free to empty a host: ${cause}`, () => {
+      const fleet = new TestFleet({ hosts: [aHost("h1", h1), aHost("h2")], devices });
+      const [pool] = capacityOf(fleet.tables, {}, options);
+      expect(pool).to.include({ soonFreeBytes: soonFreeMib * MIB, repairBytes: repairMib * MIB });
+    });
+
+  it("a pool that keeps repair room refuses what would leave too little, and nothing else", () => {
+    const disks = [aDisk("a", ["d1"])];
+    const devices = [aDevice("d1", { diskId: a }), aDevice("d2", on2), aDevice("d3", on2), aDevice("d4")];
+    const fleet = new TestFleet({ hosts: [aHost("h1"), aHost("h2")], devices, disks });
+    const request = { az: "z1", hostId: "", pool: "default", spreadRacks: false } as const;
+    const limits = { maxDisks: 9, maxDevicesPerDisk: 8, erasingRetryAfterMs: 1 };
+    const keeps = { ...limits, keepsRepairRoom: (pool: string) => pool === "default" };
+    const create = (mib: number) =>
+      fleet.transact((tx) =>
+        createDisk(tx, b, { ...request, sizeBytes: mib * MIB }, { labels: [] }, keeps, { nowMs: 1, draw: 0 }),
+      );
+    expect(() => create(65)).to.throw(ResourceExhaustedError, `would leave ${127 * MIB} bytes`);
+    expect(() => create(65)).to.throw(`${128 * MIB} have to stay free`);
+    expect(() => create(193), "more than there is").to.throw("does not fit into pool default");
+    expect(create(64).sizeBytes).to.equal(64 * MIB);
+    const resize = (kept: typeof keeps | typeof limits) =>
+      fleet.transact((tx) => resizeDisk(tx, b, 65 * MIB, kept, { draw: 0 }));
+    expect(() => resize(keeps)).to.throw(`${MIB} more bytes of disks would leave ${127 * MIB} bytes`);
+    expect(resize(limits).sizeBytes).to.equal(128 * MIB);
   });
 
   const unusable: readonly [string, DeviceFields, Partial<Host>, boolean][] = [

@@ -1,6 +1,6 @@
-import { sumBytes } from "@diskmesh/domain";
-import { type Host, isFree, type RegistryTables } from "../store/schema.js";
-import { spacesOf } from "../store/slices.js";
+import { type HostId, sumBytes } from "@diskmesh/domain";
+import { type Host, isErasable, isFree, type RegistryTables } from "../store/schema.js";
+import { bytesByUse, spacesOf } from "../store/slices.js";
 import { deletedDisks } from "./deleted-disks.js";
 import { isPlaceable, type WhySuspected } from "./placement.js";
 
@@ -14,6 +14,13 @@ export interface PoolCapacity {
   readonly maxPartBytes: number;
   /** Bytes of deleted disks that are kept. */
   readonly deletedBytes: number;
+  /** Bytes that are free, to be erased, or of deleted disks, on devices that take new disks. */
+  readonly soonFreeBytes: number;
+  /**
+   * What `soonFreeBytes` must be so that any one host can be emptied: the most bytes of disks, and of those, on one host.
+   * 0 where only one host has devices.
+   */
+  readonly repairBytes: number;
 }
 
 interface CapacityOptions {
@@ -25,6 +32,9 @@ interface CapacityOptions {
 interface Sums {
   totalBytes: number;
   deletedBytes: number;
+  dirtyBytes: number;
+  /** Bytes that disks have, or will be able to take, by host. */
+  readonly bytesOfHosts: Map<HostId, number>;
   /** Sizes of the spaces that `allocate` may use now. */
   readonly freeSizesBytes: number[];
 }
@@ -51,12 +61,15 @@ export function capacityOf(
   }
   const inOrder = <Value>(map: ReadonlyMap<string, Value>) => [...map].sort(([a], [b]) => (a < b ? -1 : 1));
   return inOrder(byAz).flatMap(([az, pools]) =>
-    inOrder(pools).map(([pool, { totalBytes, deletedBytes, freeSizesBytes }]) => {
+    inOrder(pools).map(([pool, { totalBytes, deletedBytes, dirtyBytes, bytesOfHosts, freeSizesBytes }]) => {
       const largestFirst = freeSizesBytes.sort((a, b) => b - a);
       const freeBytes = sumBytes(largestFirst);
       const maxDiskBytes = sumBytes(largestFirst.slice(0, maxDevices));
       const maxPartBytes = largestFirst[0] ?? 0;
-      return { az, pool, totalBytes, freeBytes, maxDiskBytes, maxPartBytes, deletedBytes };
+      const soonFreeBytes = sumBytes([freeBytes, dirtyBytes, deletedBytes]);
+      const repairBytes = bytesOfHosts.size < 2 ? 0 : Math.max(...bytesOfHosts.values());
+      const ofDisks = { maxDiskBytes, maxPartBytes, deletedBytes };
+      return { az, pool, totalBytes, freeBytes, ...ofDisks, soonFreeBytes, repairBytes };
     }),
   );
 }
@@ -70,9 +83,21 @@ function addHost(
   for (const device of tables.devices.by("byHost", hostId)) {
     const { attachState, pool, sizeBytes } = device;
     if (attachState !== "ATTACHED" || (wanted !== undefined && pool !== wanted)) continue;
-    const sums = pools.get(pool) ?? { totalBytes: 0, deletedBytes: 0, freeSizesBytes: [] };
+    const sums: Sums = pools.get(pool) ?? {
+      totalBytes: 0,
+      deletedBytes: 0,
+      dirtyBytes: 0,
+      bytesOfHosts: new Map(),
+      freeSizesBytes: [],
+    };
     pools.set(pool, sums);
     sums.totalBytes = sumBytes([sums.totalBytes, sizeBytes]);
-    if (isUsable && isFree(device)) sums.freeSizesBytes.push(...spacesOf(device).map((space) => space.sizeBytes));
+    const { disk, dirty } = bytesByUse(device);
+    const freeSizesBytes = isUsable && isFree(device) ? spacesOf(device).map((space) => space.sizeBytes) : [];
+    const dirtyBytes = isUsable && isErasable(device) ? dirty : 0;
+    sums.freeSizesBytes.push(...freeSizesBytes);
+    sums.dirtyBytes = sumBytes([sums.dirtyBytes, dirtyBytes]);
+    const before = sums.bytesOfHosts.get(hostId) ?? 0;
+    sums.bytesOfHosts.set(hostId, sumBytes([before, disk, dirtyBytes, ...freeSizesBytes]));
   }
 }

@@ -32,6 +32,7 @@ import { lengthenLast } from "./lengthening.js";
 import { NOBODY_SUSPECTED } from "./placement.js";
 import { type Needed, NoRoomError } from "./pressure.js";
 import { requireDisk } from "./publications.js";
+import { requireRepairRoom } from "./repair-room.js";
 import type { Shortage } from "./shortage.js";
 
 export interface DiskLimits {
@@ -39,6 +40,8 @@ export interface DiskLimits {
   readonly maxDevicesPerDisk: number;
   /** `retry_after` in ms for a disk that fits once devices are erased, or hosts are heard. */
   readonly erasingRetryAfterMs: number;
+  /** Returns whether a pool keeps bytes free to empty any one host. Absent: no pool does. */
+  readonly keepsRepairRoom?: ((pool: string) => boolean) | undefined;
 }
 
 /** Inputs of the device choice that are not in the tables. */
@@ -70,6 +73,9 @@ export function createDisk(
       `disk ${diskId} exceeds the limit of ${limits.maxDisks} disks of a registry: delete disks first`,
     );
   }
+  const az = request.az === "" ? (tx.hosts.get(request.hostId)?.az ?? "") : request.az;
+  if (limits.keepsRepairRoom?.(request.pool))
+    requireRepairRoom(tx, { ...request, az }, choice.whySuspected ?? NOBODY_SUSPECTED);
   const allocationLimits = { maxDevices: limits.maxDevicesPerDisk, ...choice };
   const allocation = allocate(tx, request, allocationLimits);
   if ("shortage" in allocation)
@@ -81,7 +87,7 @@ export function createDisk(
     requested: request,
     sizeBytes: totalBytes(spaces),
     blockSizeBytes: Math.max(...spaces.map((space) => space.blockSizeBytes)),
-    az: request.az === "" ? (tx.hosts.get(request.hostId)?.az ?? "") : request.az,
+    az,
     parts: partsOn(spaces),
     labels,
     createdAtMs: nowMs,
@@ -197,7 +203,10 @@ export function resizeDisk(
       { reason: "DISK_IN_USE", about: { ...about, host_id: publication.hostId } },
     );
   const whySuspected = choice.whySuspected ?? NOBODY_SUSPECTED;
-  const longer = lengthenLast(tx, disk, sizeBytes - disk.sizeBytes, whySuspected);
+  const addedBytes = sizeBytes - disk.sizeBytes;
+  if (limits.keepsRepairRoom?.(requested.pool))
+    requireRepairRoom(tx, { az: disk.az, pool: requested.pool, sizeBytes: addedBytes }, whySuspected);
+  const longer = lengthenLast(tx, disk, addedBytes, whySuspected);
   const spaces = addedSpaces(tx, longer, sizeBytes, limits, choice);
   for (const space of spaces) takeSpace(tx, space, diskId);
   const parts = [...longer.parts, ...partsOn(spaces)];

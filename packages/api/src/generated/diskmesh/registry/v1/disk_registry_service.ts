@@ -711,6 +711,12 @@ export interface PoolCapacity {
   maxPartBytes: number;
   /** Bytes of deleted disks that are kept for UndeleteDisk. A new disk for which there is no other room gets them. */
   deletedBytes: number;
+  /**
+   * Bytes that have to stay free so that any one host can be emptied: the most bytes of disks and of free space on one host.
+   * A host may not be emptied while the free bytes, with those to be erased and deleted_bytes, are fewer. 0 where only one
+   * host has devices. It does not say whether each part of a disk fits.
+   */
+  repairBytes: number;
 }
 
 /** Space for new disks. */
@@ -5601,7 +5607,16 @@ export const GetCapacityRequest: MessageFns<GetCapacityRequest> = {
 };
 
 function createBasePoolCapacity(): PoolCapacity {
-  return { az: "", pool: "", totalBytes: 0, freeBytes: 0, maxDiskBytes: 0, maxPartBytes: 0, deletedBytes: 0 };
+  return {
+    az: "",
+    pool: "",
+    totalBytes: 0,
+    freeBytes: 0,
+    maxDiskBytes: 0,
+    maxPartBytes: 0,
+    deletedBytes: 0,
+    repairBytes: 0,
+  };
 }
 
 export const PoolCapacity: MessageFns<PoolCapacity> = {
@@ -5626,6 +5641,9 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
     }
     if (message.deletedBytes !== 0) {
       writer.uint32(56).int64(message.deletedBytes);
+    }
+    if (message.repairBytes !== 0) {
+      writer.uint32(64).int64(message.repairBytes);
     }
     return writer;
   },
@@ -5699,6 +5717,14 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
             message.deletedBytes = longToNumber(reader.int64());
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.repairBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -5723,6 +5749,7 @@ export const PoolCapacity: MessageFns<PoolCapacity> = {
     message.maxDiskBytes = object.maxDiskBytes ?? 0;
     message.maxPartBytes = object.maxPartBytes ?? 0;
     message.deletedBytes = object.deletedBytes ?? 0;
+    message.repairBytes = object.repairBytes ?? 0;
     return message;
   },
 };
