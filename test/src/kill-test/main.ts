@@ -4,17 +4,19 @@ import { LEASE_MS, runTakeovers } from "../takeover/run.js";
 import type { StormOptions } from "../takeover/storm.js";
 import { type FullDriveOptions, runFullDrive } from "./full-drive.js";
 import { runKillTest } from "./run.js";
+import { type UpgradedFleetOptions, upgradeFleets } from "./upgraded-fleet.js";
 
 /**
- * Kinds of tests: registries and agents are killed during adds and removes, or while disks of a full drive are made,
- * grown and moved; or directors and dispatchers during tasks.
+ * Kinds of tests: registries and agents are killed during adds and removes, while disks of a full drive are made, grown and
+ * moved, or while a full fleet of the last release is upgraded; or directors and dispatchers during tasks.
  */
-const KILLED = ["registries", "directors", "space"] as const;
+const KILLED = ["registries", "directors", "space", "upgrade"] as const;
 
 const USAGE = `npm run kill-test -- [--only ${KILLED.join("|")}] [--store ${STORE_NAMES.join("|")}] [--seed S]
   registries: [--seconds N] [--hosts N] [--devices N]
   directors:  [--kills N] [--pauses N]
-  space:      [--disks N]`;
+  space:      [--disks N]
+  upgrade:    [--kills N]`;
 
 /** Load while directors are killed. */
 const TASKS = { targets: 10, provides: 100, detaches: 50, instances: 50 };
@@ -72,6 +74,7 @@ async function main(): Promise<void> {
   const disks = whole("disks", values.disks, 500);
   // Only on request, because it takes long, and does not depend on the store of the registry.
   if (values.only === "space" && !(await fillDrive({ disks, seed, report }))) process.exitCode = 1;
+  if (values.only === "upgrade" && !(await upgrade({ kills, seed, report }))) process.exitCode = 1;
   for (const name of oneOrAll("store", values.store, STORE_NAMES)) {
     if (only.includes("registries")) await onStore(name, (store) => killRegistries(store, options));
     // Two directors need a store that they share; crash-test kills one with a folder.
@@ -118,6 +121,15 @@ async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
 async function fillDrive(options: FullDriveOptions): Promise<boolean> {
   report(`${options.disks} disks on a drive, seed ${options.seed}`);
   const { violations, ...counts } = await runFullDrive(options);
+  report(JSON.stringify(counts));
+  for (const violation of violations.slice(0, 20)) report(`VIOLATION: ${violation}`);
+  return violations.length === 0;
+}
+
+/** Returns whether every disk had its own bytes at each check. */
+async function upgrade(options: UpgradedFleetOptions): Promise<boolean> {
+  report(`fleets of the last release, until ${options.kills} kills, seed ${options.seed}`);
+  const { violations, ...counts } = await upgradeFleets(options);
   report(JSON.stringify(counts));
   for (const violation of violations.slice(0, 20)) report(`VIOLATION: ${violation}`);
   return violations.length === 0;
