@@ -4,6 +4,38 @@ export { buildContext } from "./build-context.js";
 export type { Context } from "./calls/context.js";
 export { configSchema } from "./config/config.js";
 export { REGISTRY_LIMITS, type RegistryLimits } from "./config/limits.js";
+export {
+  addCopy,
+  freeable,
+  isFollowed,
+  keptCopies,
+  leaveCopy,
+  leaveSurplus,
+  noteEqual,
+  noteFreed,
+  noteTargetGrant,
+  retryTarget,
+  sessionOfCopy,
+} from "./model/copies/adding.js";
+export { type CopiedDisk, changePart, copyOf, devicesIn } from "./model/copies/copied-disk.js";
+export { dropCopy } from "./model/copies/drops.js";
+export { orderOf } from "./model/copies/order.js";
+export {
+  askedDevices,
+  beginEnd,
+  beginFence,
+  beginPublication,
+  completeSession,
+  isExportLost,
+  mayDropUnheard,
+  noteCleanEnd,
+  noteConfirmed,
+  renewSession,
+} from "./model/copies/publications.js";
+export { asUnproven, type HeardRecord, prove } from "./model/copies/records.js";
+export { planRepairs } from "./model/copies/repairs.js";
+export { beginSnapshot, endSnapshot, noteSnapshotGrant, takeCut } from "./model/copies/snapshots.js";
+export { isSteady, noteHeard, noteSilent, type Steadiness, steady } from "./model/copies/steadiness.js";
 export { allocate } from "./model/disks/allocation.js";
 export { addHost } from "./model/hosts/add-action.js";
 export { registerAgent } from "./model/hosts/registration.js";

@@ -1,0 +1,106 @@
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import { type CopiedDisk, type CopiedPart, type Copy, copyOf } from "./copied-disk.js";
+import { beginFence } from "./publications.js";
+
+/** What a device says of the bytes that it has of a part: the record that lies beside them. */
+export interface HeardRecord {
+  readonly diskId: DiskId;
+  readonly part: number;
+  readonly layout: number;
+  readonly session: number;
+  readonly counting: readonly DeviceId[];
+  /** Copies that a person may have made count since. */
+  readonly remembered: readonly DeviceId[];
+  /** FREED: the bytes are not needed, and may be erased. */
+  readonly own: "COUNTS" | "COPYING" | "FREED";
+}
+
+/** Records of devices by their ids; undefined for a device that was heard and has none. */
+export type HeardRecords = ReadonlyMap<DeviceId, HeardRecord | undefined>;
+
+export type Proof =
+  | { readonly is: "proven"; readonly disk: CopiedDisk; readonly highestNumber: number }
+  /** Not published until these were heard, or until a person says which copies count. */
+  | { readonly is: "waits"; readonly for: readonly DeviceId[] };
+
+/**
+ * Returns the disk of a store that may be old: a session for nobody is opened on all devices that may have its bytes,
+ * and nobody reads it before their records were heard. A holder of a lost order would go on to change them otherwise.
+ */
+export function asUnproven(disk: CopiedDisk, hostId: HostId, session: number): CopiedDisk {
+  const publication = disk.publication ?? { hostId, state: "PUBLISHED", session: 0, revision: 0, confirmedRevision: 0 };
+  const fenced = beginFence({ ...disk, publication: { ...publication, state: "PUBLISHED" } }, session);
+  return { ...fenced, isUnproven: true };
+}
+
+/**
+ * Proves which copies count, by the records of the devices that have granted the present session. All devices must have
+ * been heard that the highest known set of each part names, in a record or in the store. Two successive sets have a copy
+ * in common whose record names the later one, so a set of which all were heard is the last one.
+ */
+export function prove(disk: CopiedDisk, heard: HeardRecords): Proof {
+  const missing: DeviceId[] = [];
+  let highestNumber = disk.lastSession;
+  const parts = disk.parts.map((part, index) => {
+    const records: OwnRecords = new Map();
+    for (const [deviceId, record] of heard)
+      if (record?.diskId === disk.diskId && record.part === index) records.set(deviceId, record);
+    for (const { session, layout } of records.values()) highestNumber = Math.max(highestNumber, session, layout);
+    const proven = highestOf(part, records);
+    missing.push(...proven.copies.filter((copy) => !isAnswered(copy, records, heard)).map(({ deviceId }) => deviceId));
+    return withoutOthers(proven, records);
+  });
+  if (missing.length > 0) return { is: "waits", for: missing };
+  return {
+    is: "proven",
+    highestNumber,
+    disk: { ...disk, parts, isUnclean: true, isUnproven: undefined },
+  };
+}
+
+type OwnRecords = Map<DeviceId, HeardRecord>;
+
+/** Returns the part as the highest record or the store says. */
+function highestOf(part: CopiedPart, records: OwnRecords): CopiedPart {
+  let highest: HeardRecord | undefined;
+  for (const record of records.values()) if (record.layout > (highest?.layout ?? part.layout)) highest = record;
+  if (highest === undefined) return part;
+  const { layout, counting, remembered } = highest;
+  const named = [...counting, ...remembered];
+  return {
+    layout,
+    copies: [
+      ...counting.map((deviceId): Copy => ({ deviceId, state: "COUNTS" })),
+      ...remembered.map((deviceId) => asRemembered(copyOf(part, deviceId), deviceId)),
+      ...part.copies
+        .filter(({ deviceId }) => !named.includes(deviceId))
+        .map(({ deviceId }): Copy => ({ deviceId, state: "LEAVING" })),
+    ],
+  };
+}
+
+function asRemembered(copy: Copy | undefined, deviceId: DeviceId): Copy {
+  return copy?.state === "RESYNC" || copy?.state === "DROPPED" ? copy : { deviceId, state: "DROPPED", sinceMs: 0 };
+}
+
+/** Returns whether the device has said what it has: of a counting copy the disk's bytes themselves. */
+function isAnswered({ deviceId, state }: Copy, records: OwnRecords, heard: HeardRecords): boolean {
+  if (state !== "COUNTS") return heard.has(deviceId);
+  const own = records.get(deviceId)?.own;
+  return own !== undefined && own !== "FREED";
+}
+
+/**
+ * Returns the part without copies whose devices have another disk's bytes by now. A remembered copy that was being
+ * filled has nothing to offer.
+ */
+function withoutOthers(part: CopiedPart, records: OwnRecords): CopiedPart {
+  const copies = part.copies.flatMap((copy): readonly Copy[] => {
+    const { deviceId, state } = copy;
+    const own = records.get(deviceId)?.own;
+    if (state === "COUNTS") return [copy];
+    if (own === undefined) return [];
+    return own === "COUNTS" && (state === "RESYNC" || state === "DROPPED") ? [copy] : [{ deviceId, state: "LEAVING" }];
+  });
+  return { ...part, copies };
+}
