@@ -8,6 +8,42 @@ export type { AgentEdges } from "./edges.js";
 export type { DiskPart } from "./exports/disk-part.js";
 export { diskDigest } from "./labels/disk-digest.js";
 export { AGENT_LIMITS, type AgentLimits } from "./limits.js";
+export {
+  type CopyRecord,
+  latestRecord,
+  type RecordSlots,
+  slotToWrite,
+} from "./model/copies/copy-record.js";
+export { beginDraining, cut, endOfFailed } from "./model/copies/cut.js";
+export {
+  type Holder,
+  isCleanEnd,
+  isRecorded,
+  isServing,
+  type Leg,
+  noteRequestFailed,
+  type Order as HolderOrder,
+  recordFor,
+  recovered,
+  takeOrder,
+} from "./model/copies/holder.js";
+export {
+  bind,
+  type HolderWord,
+  nextFilling,
+  noteCopied,
+  noteError,
+  noteFlushed,
+  noteHeard,
+  noteRecorded,
+  noteSettled,
+  noteSilence,
+  noteSuperseded,
+  noteTouched,
+  readLeg,
+  wordsOf,
+} from "./model/copies/legs.js";
+export { type CopyRequest, nextStep } from "./model/copies/requests.js";
 export { LABEL_BYTES } from "./model/label.js";
 export type { AgentMemory } from "./model/memory.js";
 export { decodeRecord, RECORD_BYTES } from "./model/run-record.js";
