@@ -1,7 +1,8 @@
-import { runSeed } from "./run-seed.js";
+import { runAnySeed, type SimulationName } from "./run-any-seed.js";
 
 /** A seed that broke a promise. */
 export interface Failure {
+  readonly simulation: SimulationName;
   readonly seed: number;
   /** Number of steps with faults. */
   readonly steps: number;
@@ -22,21 +23,21 @@ export const reasonOf = ({ seed, steps, violation }: Failure): string =>
  * failing run.
  */
 export async function historyOf(found: Failure, options: string): Promise<string> {
-  const { seed, steps, violation, lines } = await shortestOf(found);
+  const { simulation, seed, steps, violation, lines } = await shortestOf(found);
   const read = linesToRead(lines, violation);
   return [
     `its shortest run that fails has ${steps} steps${violation === found.violation ? "" : `: ${violation}`}`,
     `${read.length} of the ${lines.length} lines of its trace: step, time in ms, what`,
     ...read,
-    `all of them: npm run sim -- --seed ${seed} --steps ${steps}${options} --trace`,
+    `all of them: npm run sim --${simulation === "copies" ? " --copies" : ""} --seed ${seed} --steps ${steps}${options} --trace`,
   ].join("\n");
 }
 
 /** Returns the run with the fewest steps with which the seed fails, for any reason. */
 async function shortestOf(found: Failure): Promise<Failure & { readonly lines: readonly string[] }> {
   for (let steps = FEWER_STEPS; ; steps = Math.min(steps + FEWER_STEPS, found.steps)) {
-    const { seed, violation, lines } = await runSeed(found.seed, steps);
-    if (violation !== undefined) return { seed, steps, violation, lines };
+    const { seed, violation, lines } = await runAnySeed(found.simulation, found.seed, steps);
+    if (violation !== undefined) return { ...found, seed, steps, violation, lines };
     if (steps >= found.steps) throw new Error(`${reasonOf(found)}: and not when it is run again`);
   }
 }

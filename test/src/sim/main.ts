@@ -5,7 +5,7 @@ import { findMutation, MUTATIONS } from "./mutations.js";
 const DEFAULT_STEPS = 300;
 const DEFAULT_SEEDS = "1..1000";
 
-const usage = `usage: npm run sim -- [--seeds A..B | --seed N] [--steps N] [--trace] [--mutate NAME|all]
+const usage = `usage: npm run sim -- [--seeds A..B | --seed N] [--steps N] [--trace] [--mutate NAME|all] [--copies]
        npm run sim -- --list-mutations
 
 Runs the registry's and the agents' own code under a simulated clock, network, disks and store, once per seed.
@@ -15,6 +15,7 @@ Runs the registry's and the agents' own code under a simulated clock, network, d
   --trace            print the trace of a seed that breaks no promise too
   --mutate NAME      with that mistake made in the code; ends at the first seed that finds it
   --mutate all       with each mistake in turn; fails when one is not found within the seeds that it states
+  --copies           the protocol of disks with several copies, in a simulator of its own
   --list-mutations   the mistakes, one a line
 `;
 
@@ -39,6 +40,7 @@ async function main(): Promise<void> {
       steps: { type: "string", default: String(DEFAULT_STEPS) },
       trace: { type: "boolean", default: false },
       mutate: { type: "string" },
+      copies: { type: "boolean", default: false },
       "list-mutations": { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
@@ -50,6 +52,7 @@ async function main(): Promise<void> {
     return;
   }
   const steps = parseWhole("--steps", values.steps);
+  const simulation = values.copies ? "copies" : "mesh";
   const { from, to } = values.seed === undefined ? parseSeeds(values.seeds) : only(parseWhole("--seed", values.seed));
   if (values.mutate === "all") {
     makeReady(MUTATIONS);
@@ -64,10 +67,10 @@ async function main(): Promise<void> {
   if (mutation !== undefined || from === to) {
     // Imports the module late, because it loads modules that a mutation replaces.
     const { runInOrder } = await import("./run-in-order.js");
-    return runInOrder({ from, to, steps, trace: values.trace, mutation });
+    return runInOrder({ from, to, steps, trace: values.trace, mutation, simulation });
   }
   const { runRange } = await import("./run-range.js");
-  await runRange({ from, to, steps });
+  await runRange({ simulation, from, to, steps });
 }
 
 const only = (seed: number): { from: number; to: number } => ({ from: seed, to: seed });

@@ -1,8 +1,10 @@
 import type { Failure } from "./failure.js";
-import { runSeed } from "./run-seed.js";
+import { runAnySeed, type SimulationName } from "./run-any-seed.js";
+import { sumOf } from "./seed-result.js";
 
 /** Seeds for one worker process. */
 export interface ChunkOrder {
+  readonly simulation: SimulationName;
   readonly from: number;
   readonly to: number;
   readonly steps: number;
@@ -10,20 +12,19 @@ export interface ChunkOrder {
 
 export interface ChunkReport {
   readonly simulatedMs: number;
-  readonly copied: number;
-  readonly mirrored: number;
+  readonly done: Readonly<Record<string, number>>;
   readonly failed: readonly Failure[];
 }
 
-process.on("message", async ({ from, to, steps }: ChunkOrder) => {
+process.on("message", async ({ simulation, from, to, steps }: ChunkOrder) => {
   const failed: Failure[] = [];
-  let [simulatedMs, copied, mirrored] = [0, 0, 0];
+  let simulatedMs = 0;
+  let done: ChunkReport["done"] = {};
   for (let seed = from; seed <= to; seed++) {
-    const result = await runSeed(seed, steps);
+    const result = await runAnySeed(simulation, seed, steps);
     simulatedMs += result.simulatedMs;
-    copied += result.copied;
-    mirrored += result.mirrored;
-    if (result.violation !== undefined) failed.push({ seed, steps, violation: result.violation });
+    done = sumOf(done, result.done);
+    if (result.violation !== undefined) failed.push({ simulation, seed, steps, violation: result.violation });
   }
-  process.send?.({ simulatedMs, copied, mirrored, failed } satisfies ChunkReport);
+  process.send?.({ simulatedMs, done, failed } satisfies ChunkReport);
 });

@@ -1,8 +1,9 @@
 import { historyOf, reasonOf } from "./failure.js";
 import type { Mutation } from "./mutation.js";
 import { switchOn, unreachedPlaces } from "./mutation-switch.js";
-import { runSeed, type SeedResult } from "./run-seed.js";
+import { runAnySeed, type SimulationName } from "./run-any-seed.js";
 import { scenarioOf } from "./scenarios.js";
+import type { SeedResult } from "./seed-result.js";
 
 /** Runs seeds one after another in this process, and stops at the first that breaks a promise. */
 export async function runInOrder(options: {
@@ -11,15 +12,16 @@ export async function runInOrder(options: {
   readonly steps: number;
   readonly trace: boolean;
   readonly mutation: Mutation | undefined;
+  readonly simulation: SimulationName;
 }): Promise<void> {
-  const { from, to, steps, trace, mutation } = options;
+  const { from, to, steps, trace, mutation, simulation } = options;
   const made = mutation === undefined ? "" : ` with ${mutation.name} (${mutation.mistake})`;
   const option = mutation === undefined ? "" : ` --mutate ${mutation.name}`;
   for (let seed = from; seed <= to; seed++) {
     if (mutation?.scenario !== undefined && scenarioOf(seed)?.name !== mutation.scenario) continue;
-    const { violation, ...result } = await runSeed(seed, steps);
+    const { violation, ...result } = await runAnySeed(simulation, seed, steps);
     if (violation !== undefined) {
-      const failure = { seed, steps, violation };
+      const failure = { simulation, seed, steps, violation };
       process.stdout.write(`${reasonOf(failure)}\n`);
       if (mutation !== undefined) process.stdout.write(`found${made} after ${seed - from + 1} seeds\n`);
       // The history is not needed when searching for a mutation.
@@ -57,7 +59,7 @@ async function firstFailing(mutation: Mutation, steps: number): Promise<number |
   for (let tried = 0; tried <= withinSeeds; tried++) {
     const seed = tried === 0 ? foundBy : tried;
     if (scenario !== undefined && scenarioOf(seed)?.name !== scenario) continue;
-    if ((await runSeed(seed, steps)).violation !== undefined) return seed;
+    if ((await runAnySeed("mesh", seed, steps)).violation !== undefined) return seed;
   }
   return undefined;
 }

@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import type { Failure } from "./failure.js";
 import type { ChunkOrder, ChunkReport } from "./range-worker.js";
+import { sumOf } from "./seed-result.js";
 
 const CHUNK_SEEDS = 20;
 /** Maximum printed violations; further ones are counted only. */
@@ -12,21 +13,21 @@ const SHOWN_VIOLATIONS = 5;
 const NODE_OPTIONS = ["--max-semi-space-size=32", "--single-threaded-gc", "--stack-trace-limit=0"];
 
 /** Runs seeds on all cores. Prints the reason of each failure, and then the history of the first. */
-export async function runRange({ from, to, steps }: { from: number; to: number; steps: number }): Promise<void> {
+export async function runRange({ simulation, from, to, steps }: ChunkOrder): Promise<void> {
   const startedMs = performance.now();
   const failed: Failure[] = [];
   let next = from;
-  let [simulatedMs, copied, mirrored] = [0, 0, 0];
+  let simulatedMs = 0;
+  let counts: ChunkReport["done"] = {};
   const take = (): ChunkOrder | undefined => {
     if (next > to || failed.length >= SHOWN_VIOLATIONS) return undefined;
-    const order = { from: next, to: Math.min(to, next + CHUNK_SEEDS - 1), steps };
+    const order = { simulation, from: next, to: Math.min(to, next + CHUNK_SEEDS - 1), steps };
     next = order.to + 1;
     return order;
   };
   const done = (report: ChunkReport): void => {
     simulatedMs += report.simulatedMs;
-    copied += report.copied;
-    mirrored += report.mirrored;
+    counts = sumOf(counts, report.done);
     failed.push(...report.failed);
   };
   const count = Math.min(availableParallelism(), Math.ceil((to - from + 1) / CHUNK_SEEDS));
@@ -37,7 +38,8 @@ export async function runRange({ from, to, steps }: { from: number; to: number; 
   process.stdout.write(
     `${ran} seeds (${from}..${next - 1}) of ${steps} steps in ${seconds.toFixed(1)} s: ${(ran / seconds).toFixed(0)} seeds/s on ${count} cores, ${(simulatedMs / 1000 / seconds).toFixed(0)} simulated seconds a second\n`,
   );
-  process.stdout.write(`${copied} parts were moved by copies between agents, ${mirrored} in use\n`);
+  const told = Object.entries(counts).map(([what, count]) => `${count} ${what}`);
+  process.stdout.write(`${told.join(", ")}\n`);
   if (failed.length === 0) process.stdout.write("no violation\n");
 }
 

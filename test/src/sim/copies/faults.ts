@@ -1,0 +1,44 @@
+/** Probabilities of faults per turn, unless another unit is named. */
+export interface CopyFaults {
+  /** Probability of each message to be lost, to come twice, or to be late by up to a second. */
+  loss: number;
+  duplication: number;
+  late: number;
+  /** A drive hangs, or fails its requests, for some seconds. */
+  hang: number;
+  failure: number;
+  /** A machine loses its power. */
+  powerLoss: number;
+  /** An agent ends and starts again, and the probability that its memory is lost then. */
+  agentCrash: number;
+  lostCache: number;
+  /** Two hosts are cut from each other, or one from the registry, for some seconds. */
+  pairCut: number;
+  registryCut: number;
+  /** A host is cut from everything, or comes and goes. */
+  hostCut: number;
+  /** Another registry takes over. */
+  takeover: number;
+  backup: number;
+  /** The registry goes back to a backup, and the probability that its folder is copied, with counters that are old. */
+  rewind: number;
+  copiedBack: number;
+}
+
+export const NO_FAULTS: CopyFaults = {
+  loss: 0,
+  duplication: 0,
+  late: 0,
+  hang: 0,
+  failure: 0,
+  powerLoss: 0,
+  agentCrash: 0,
+  lostCache: 0,
+  pairCut: 0,
+  registryCut: 0,
+  hostCut: 0,
+  takeover: 0,
+  backup: 0,
+  rewind: 0,
+  copiedBack: 0,
+};

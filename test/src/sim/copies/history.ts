@@ -1,0 +1,73 @@
+import { BLOCKS, ERASED } from "./parts.js";
+
+/** One use of a block. Times are moments: numbers that grow with all that happens. */
+export interface BlockUse {
+  /** `choice`: a copy was chosen that may have lost what was not flushed. */
+  readonly kind: "read" | "write" | "choice";
+  value: number;
+  readonly beganAt: number;
+  /** Last moment at which it can have taken effect; infinite while it still can. */
+  endsAt: number;
+  /** True for a write that nobody acknowledged: it may have had no effect. */
+  isOptional: boolean;
+  /** Values that a choice may leave besides the present one. */
+  readonly candidates?: readonly number[];
+}
+
+/** All uses of one block. Values are numbers that grow, and no two writes of a block are under way at once. */
+export class BlockHistory {
+  readonly uses: BlockUse[] = [];
+  /** Value that is flushed in every copy that counts, or a later one. */
+  floor: number;
+  /** Uses before this one are not what an acknowledged flush covers. */
+  #since = 0;
+
+  constructor(readonly initial: number = ERASED) {
+    this.floor = initial;
+  }
+
+  begin(kind: "read" | "write", value: number, now: number): BlockUse {
+    const use = { kind, value, beganAt: now, endsAt: Number.POSITIVE_INFINITY, isOptional: true };
+    this.uses.push(use);
+    return use;
+  }
+
+  /** Notes an acknowledged flush: writes that were acknowledged before it began are kept. */
+  flushed(beganAt: number): void {
+    for (const { kind, value, endsAt, isOptional } of this.uses.slice(this.#since))
+      if (kind === "write" && !isOptional && endsAt < beganAt) this.floor = Math.max(this.floor, value);
+  }
+
+  /**
+   * A session is over: what was not acknowledged has happened by now or never. `mayLose`: a machine has lost power, so
+   * that what was not flushed may be lost.
+   */
+  choose(now: number, mayLose: boolean): void {
+    for (const use of this.uses) if (use.kind === "write" && use.endsAt === Number.POSITIVE_INFINITY) use.endsAt = now;
+    if (!mayLose) return;
+    const later = this.uses.filter(({ kind, value }) => kind === "write" && value > this.floor);
+    const candidates = [this.floor, ...later.map(({ value }) => value)];
+    this.uses.push({ kind: "choice", value: 0, beganAt: now, endsAt: now, isOptional: false, candidates });
+    this.#since = this.uses.length;
+  }
+
+  /** The block is read at this one moment. */
+  isNow(value: number, now: number): void {
+    this.uses.push({ kind: "read", value, beganAt: now, endsAt: now, isOptional: false });
+  }
+}
+
+/** Histories of a disk's blocks. */
+export class DiskHistory {
+  readonly parts: readonly (readonly BlockHistory[])[];
+  /** Parts of which a counting copy has lost power since a copy was chosen. */
+  readonly lostPower = new Set<number>();
+
+  constructor(initial: readonly (readonly number[])[]) {
+    this.parts = initial.map((values) => values.map((value) => new BlockHistory(value)));
+  }
+
+  static empty(partCount: number): DiskHistory {
+    return new DiskHistory(Array.from({ length: partCount }, () => Array.from({ length: BLOCKS }, () => ERASED)));
+  }
+}

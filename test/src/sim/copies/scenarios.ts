@@ -1,0 +1,92 @@
+import type { Random } from "../../random.js";
+import { type CopyFaults, NO_FAULTS } from "./faults.js";
+
+export type CopyScenarioName = "everything" | "power" | "partitions" | "restores" | "agents" | "snapshots" | "moves";
+
+/** What a seed is about. */
+export interface CopyScenario {
+  readonly name: CopyScenarioName;
+  readonly faults: CopyFaults;
+  readonly hostCount: number;
+  readonly drivesPerHost: number;
+  readonly partCount: number;
+  readonly copies: number;
+  readonly isKernel: boolean;
+  /** Probabilities of an operator's wish per turn. */
+  readonly wishes: Readonly<Record<"publish" | "move" | "snapshot" | "flap", number>>;
+}
+
+/** Most snapshots that are made of a seed's disk. */
+export const MOST_SNAPSHOTS = 2;
+
+const RARE: CopyFaults = {
+  ...NO_FAULTS,
+  loss: 0.02,
+  duplication: 0.02,
+  late: 0.03,
+  hang: 0.004,
+  failure: 0.004,
+  powerLoss: 0.003,
+  agentCrash: 0.004,
+  lostCache: 0.3,
+  pairCut: 0.004,
+  registryCut: 0.003,
+  hostCut: 0.003,
+  takeover: 0.004,
+  backup: 0.01,
+  rewind: 0.001,
+  copiedBack: 0.4,
+};
+const WISHES = { publish: 0.01, move: 0.005, snapshot: 0.004, flap: 0 };
+
+interface Kind {
+  readonly name: CopyScenarioName;
+  readonly faults: CopyFaults;
+  readonly wishes?: Partial<CopyScenario["wishes"]>;
+}
+
+const NAMES: readonly Kind[] = [
+  { name: "everything", faults: RARE },
+  { name: "power", faults: { ...NO_FAULTS, powerLoss: 0.015, late: 0.05, hang: 0.005 } },
+  {
+    name: "partitions",
+    faults: { ...NO_FAULTS, pairCut: 0.01, registryCut: 0.01, hostCut: 0.01, takeover: 0.005, loss: 0.05 },
+    wishes: { publish: 0.02 },
+  },
+  {
+    name: "restores",
+    faults: { ...NO_FAULTS, hostCut: 0.01, powerLoss: 0.01, backup: 0.03, rewind: 0.006, copiedBack: 0.4 },
+    wishes: { move: 0.01 },
+  },
+  {
+    name: "agents",
+    faults: { ...NO_FAULTS, agentCrash: 0.02, lostCache: 0.5, takeover: 0.01, late: 0.1, failure: 0.01 },
+  },
+  {
+    name: "snapshots",
+    faults: { ...NO_FAULTS, powerLoss: 0.003, loss: 0.05, late: 0.1, takeover: 0.01, pairCut: 0.004 },
+    wishes: { snapshot: 0.03, publish: 0.005 },
+  },
+  {
+    name: "moves",
+    faults: { ...NO_FAULTS, failure: 0.006, powerLoss: 0.004, late: 0.1, duplication: 0.1, loss: 0.05, hostCut: 0.004 },
+    wishes: { move: 0.04, publish: 0.005 },
+  },
+];
+
+/** Returns the scenario of a seed. Seeds take turns in scenarios and in the number of copies. */
+export function scenarioOf(seed: number, random: Random): CopyScenario {
+  const kind = NAMES[seed % NAMES.length] as Kind;
+  const partCount = 1 + random.below(2);
+  return {
+    name: kind.name,
+    faults: kind.faults,
+    hostCount: 3 + random.below(3),
+    // Each host has room for a copy of every part of the disk and of its snapshots, and for what comes and goes.
+    drivesPerHost: partCount * (1 + MOST_SNAPSHOTS) + 2,
+    partCount,
+    copies: 1 + (Math.floor(seed / NAMES.length) % 3),
+    isKernel: random.chance(0.5),
+    wishes: { ...WISHES, ...kind.wishes },
+  };
+}

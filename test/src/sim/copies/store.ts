@@ -1,0 +1,37 @@
+import type { CopiedDisk, Steadiness } from "@diskmesh/disk-registry/simulation";
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+
+/** What is durable of the simulated registry. */
+export class CopyStore {
+  readonly disks: Map<DiskId, CopiedDisk>;
+  /** Devices whose bytes nobody needs, before their erase. */
+  readonly dirty: Set<DeviceId>;
+  readonly steadiness: Map<HostId, Steadiness>;
+  /** Run of each host's agent that has registered last. */
+  readonly runs: Map<HostId, string>;
+  /** Last number of sessions and layouts. */
+  counter: number;
+
+  constructor(from?: CopyStore) {
+    this.disks = new Map(from?.disks);
+    this.dirty = new Set(from?.dirty);
+    this.steadiness = new Map(from?.steadiness);
+    this.runs = new Map(from?.runs);
+    this.counter = from?.counter ?? 0;
+  }
+
+  next(): number {
+    this.counter += 1;
+    return this.counter;
+  }
+
+  /** Returns the devices that disks or their snapshots have. */
+  used(): Set<DeviceId> {
+    const used = new Set<DeviceId>();
+    for (const { parts, snapshot } of this.disks.values()) {
+      for (const { copies } of parts) for (const { deviceId } of copies) used.add(deviceId);
+      for (const deviceId of snapshot?.targets ?? []) used.add(deviceId);
+    }
+    return used;
+  }
+}

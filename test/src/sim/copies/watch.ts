@@ -1,0 +1,122 @@
+import { type CopiedDisk, devicesIn } from "@diskmesh/disk-registry/simulation";
+import type { DeviceId, DiskId } from "@diskmesh/domain";
+import { type BlockHistory, DiskHistory } from "./history.js";
+import { whyNotLinear } from "./linear.js";
+import type { BlockAt, CopyWorld, SimDrive } from "./parts.js";
+
+/** Watches what the protocol promises. */
+export class Watch {
+  readonly histories = new Map<DiskId, DiskHistory>();
+  readonly done = {
+    "copies were filled": 0,
+    dropped: 0,
+    "not chosen": 0,
+    "snapshots cut": 0,
+    "disks proven after a restore": 0,
+  };
+  readonly #cuts = new Map<string, readonly (readonly number[])[]>();
+  #moment = 0;
+
+  constructor(
+    private readonly world: CopyWorld,
+    private readonly disks: () => ReadonlyMap<DiskId, CopiedDisk>,
+  ) {}
+
+  moment(): number {
+    this.#moment += 1;
+    return this.#moment;
+  }
+
+  blockAt({ diskId, part, block }: BlockAt): BlockHistory | undefined {
+    return this.histories.get(diskId)?.parts[part]?.[block];
+  }
+
+  committed(before: CopiedDisk | undefined, after: CopiedDisk): void {
+    const { diskId, parts } = after;
+    if (before !== undefined) {
+      this.#count(before, after);
+      return;
+    }
+    const cut = [...this.#cuts].find(([jobId]) => this.world.snapshotId(jobId) === diskId);
+    this.histories.set(diskId, cut === undefined ? DiskHistory.empty(parts.length) : new DiskHistory(cut[1]));
+  }
+
+  #count(before: CopiedDisk, after: CopiedDisk): void {
+    const { done } = this;
+    if (before.isUnproven && !after.isUnproven) done["disks proven after a restore"] += 1;
+    for (const [index, part] of after.parts.entries()) {
+      const was = before.parts[index];
+      if (was === undefined || before.isUnproven) continue;
+      for (const { deviceId, state } of part.copies) {
+        const stateBefore = was.copies.find((copy) => copy.deviceId === deviceId)?.state;
+        if (state === "COUNTS" && stateBefore !== "COUNTS") done["copies were filled"] += 1;
+        if (state === "DROPPED" && stateBefore === "COUNTS") done.dropped += 1;
+        if (state === "RESYNC" && stateBefore === "COUNTS") done["not chosen"] += 1;
+      }
+    }
+  }
+
+  /** A store went back: disks that it does not know are gone. */
+  forgetOthers(): void {
+    for (const diskId of this.histories.keys()) if (!this.disks().has(diskId)) this.histories.delete(diskId);
+  }
+
+  /** A holder begins to serve a part: it reads what the registry has chosen. */
+  chosen(diskId: DiskId, part: number): void {
+    const history = this.histories.get(diskId);
+    const now = this.moment();
+    for (const block of history?.parts[part] ?? []) block.choose(now, history?.lostPower.has(part) ?? false);
+    history?.lostPower.delete(part);
+  }
+
+  /** A holder has cut: at this moment the targets have what the disk has. */
+  cut(diskId: DiskId, jobId: string, targets: readonly DeviceId[]): void {
+    const now = this.moment();
+    const contents = targets.map((deviceId) => [...this.world.driveOf(deviceId).contents]);
+    this.#cuts.set(jobId, contents);
+    this.done["snapshots cut"] += 1;
+    for (const [part, blocks] of (this.histories.get(diskId)?.parts ?? []).entries())
+      for (const [block, history] of blocks.entries()) history.isNow(contents[part]?.[block] ?? -1, now);
+  }
+
+  readFrom(diskId: DiskId, part: number, deviceId: DeviceId): void {
+    const disk = this.disks().get(diskId);
+    const copy = disk?.parts[part]?.copies.find((each) => each.deviceId === deviceId);
+    if (disk === undefined || disk.isUnproven || copy?.state === "COUNTS" || copy?.state === "LEAVING") return;
+    this.world.violation(
+      `${diskId} part ${part} was read from ${deviceId}, which is ${copy?.state ?? "no copy of it"}`,
+    );
+  }
+
+  losesPower({ ownRecord }: SimDrive): void {
+    if (ownRecord?.own === "COUNTS") this.histories.get(ownRecord.diskId)?.lostPower.add(ownRecord.part);
+  }
+
+  /** Every write that was acknowledged and flushed is in every copy that counts. */
+  checkCopies(): void {
+    for (const { diskId, parts, isUnproven } of this.disks().values()) {
+      if (isUnproven) continue;
+      for (const [index, part] of parts.entries())
+        for (const deviceId of devicesIn(part, "COUNTS")) this.#checkCopy(diskId, index, deviceId);
+    }
+  }
+
+  #checkCopy(diskId: DiskId, part: number, deviceId: DeviceId): void {
+    const { durable } = this.world.driveOf(deviceId);
+    for (const [block, { floor }] of (this.histories.get(diskId)?.parts[part] ?? []).entries())
+      if ((durable[block] ?? -1) < floor)
+        this.world.violation(
+          `${diskId} part ${part} block ${block}: write ${floor} was acknowledged and flushed, and ${deviceId}, which counts, has ${durable[block]}`,
+        );
+  }
+
+  /** Each block's uses have an order that explains them. */
+  checkHistories(): void {
+    for (const [diskId, { parts }] of this.histories)
+      for (const [part, blocks] of parts.entries())
+        for (const [block, { uses, initial }] of blocks.entries()) {
+          const why = whyNotLinear(uses, initial);
+          if (why !== undefined) this.world.violation(`${diskId} part ${part} block ${block}: ${why}`);
+        }
+  }
+}
