@@ -25,7 +25,7 @@ describe("transportMessage", () => {
     ],
     [
       "No connection established. Last error: Failed to connect (2026-01-02T03:04:05.678Z). Resolution note: ",
-      "the other side closed the connection before it was established: it may be stopping, or refuse this process's certificate (see its log) (Failed to connect (2026-01-02T03:04:05.678Z))",
+      "the other side closed the connection before it was established: it may be stopping, lack descriptors, or refuse this process's certificate (see its log) (Failed to connect (2026-01-02T03:04:05.678Z))",
     ],
     ["error:05800074:x509 certificate routines::key values mismatch", /^the key does not belong to the certificate: /],
     [

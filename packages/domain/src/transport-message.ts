@@ -33,7 +33,7 @@ const MEANINGS: readonly (readonly [RegExp, string])[] = [
   [/ENOTFOUND|EAI_AGAIN|Name resolution failed/i, "the name cannot be looked up: check its spelling and the DNS"],
   [
     /ECONNRESET|socket hang up|socket disconnected before secure TLS|Failed to connect\b/i,
-    "the other side closed the connection before it was established: it may be stopping, or refuse this process's certificate (see its log)",
+    "the other side closed the connection before it was established: it may be stopping, lack descriptors, or refuse this process's certificate (see its log)",
   ],
 ];
 

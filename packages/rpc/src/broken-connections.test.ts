@@ -121,7 +121,7 @@ describe("a connection that cannot be established reports", () => {
       const by = "by" in options ? options.by() : ca;
       const validDays = "validDays" in options ? options.validDays : 1;
       const told = await call(address, await certificate("operator", { by, validDays }));
-      expect(told).to.contain("it may be stopping, or refuse this process's certificate");
+      expect(told).to.contain("it may be stopping, lack descriptors, or refuse this process's certificate");
       expect(refused[0]).to.deep.include({ remoteAddress: "127.0.0.1", claimed: { role: "operator", name: "" } });
       expect(refused[0]?.reason).to.contain("the certificate of operator is refused: ").and.to.contain(words);
     });

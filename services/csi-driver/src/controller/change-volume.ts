@@ -3,7 +3,7 @@ import type {
   ControllerExpandVolumeResponse,
   ControllerModifyVolumeRequest,
 } from "@diskmesh/api/csi";
-import { InvalidStateError } from "@diskmesh/domain";
+import { bytesText, InvalidStateError } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
 import { accessOf } from "../model/capability.js";
 import { OutOfRangeError, sizeFor } from "../model/capacity.js";
@@ -30,7 +30,9 @@ export async function expandVolume(
     const nodeId = nodeIdOf(disk);
     const { limitBytes = 0 } = capacityRange ?? {};
     if (limitBytes > 0 && sizeBytes > limitBytes)
-      throw new OutOfRangeError(`volume ${volumeId} has ${sizeBytes} bytes, above the limit ${limitBytes}`);
+      throw new OutOfRangeError(
+        `volume ${volumeId} has ${bytesText(sizeBytes)}, above the limit ${bytesText(limitBytes)}`,
+      );
     if (sizeBytes >= wantedBytes) return sizeBytes;
     // A node's block device keeps the size that its disk had when it was attached.
     if (nodeId !== "")

@@ -3,6 +3,7 @@ import type { DynamicDisk } from "@diskmesh/api/director";
 import { OnHostSilence } from "@diskmesh/api/registry";
 import {
   AlreadyExistsError,
+  bytesText,
   DomainError,
   InvalidArgumentError,
   NotFoundError,
@@ -78,7 +79,9 @@ async function create(
     if (isInRange(made.sizeBytes, request.capacityRange)) return made;
     // A pool may make disks of certain sizes only.
     await disks.delete(wanted.volumeId);
-    throw new OutOfRangeError(`${wanted.kind} has no disk in the range: the smallest one has ${made.sizeBytes} bytes`);
+    throw new OutOfRangeError(
+      `${wanted.kind} has no disk in the range: the smallest one has ${bytesText(made.sizeBytes)}`,
+    );
   }
   refuseContradiction(disks.owner, existing, request, wanted);
   const { az, sizeBytes, diskCid, metadata } = existing;

@@ -5,7 +5,7 @@ import {
   VolumeUsage_Unit as Unit,
   type VolumeUsage,
 } from "@diskmesh/api/csi";
-import { NotFoundError, UnavailableError } from "@diskmesh/domain";
+import { bytesText, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
 import { needFields } from "../model/required-fields.js";
 import type { NodeContext } from "./context.js";
@@ -57,7 +57,7 @@ export async function expandVolume(
     const capacityBytes = await deviceSizeBytes(device);
     const { requiredBytes = 0 } = capacityRange ?? {};
     if (capacityBytes < requiredBytes)
-      throw new UnavailableError(`${device.path} has ${capacityBytes} bytes, not yet ${requiredBytes}`);
+      throw new UnavailableError(`${device.path} has ${bytesText(capacityBytes)}, not yet ${bytesText(requiredBytes)}`);
     if (published === undefined && mounted !== undefined)
       await growMounted(mounted.fsType, device, volumePath).catch(() => {});
     return { capacityBytes };

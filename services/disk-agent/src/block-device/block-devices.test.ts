@@ -290,7 +290,8 @@ describe("a disk as a block device", () => {
     const reading = run("dd", [`if=${path}`, "of=/dev/null", "bs=4096", "count=1", "iflag=direct"]);
     try {
       await eventually(async () => {
-        expect(queue()).to.include({ openRequests: 1, waitsForBlockDevice: readlinkSync(path) });
+        const waitsForBlockDevice = `${readlinkSync(path)} (nbdfuse, process ${pid})`;
+        expect(queue()).to.include({ openRequests: 1, waitsForBlockDevice });
         expect(queue()?.oldestAgeMs).to.be.above(100);
       });
     } finally {

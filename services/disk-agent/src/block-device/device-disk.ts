@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { readlink, symlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { InvalidStateError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
@@ -76,7 +77,16 @@ export class DeviceDisk implements ServedDisk {
     const below = this.#options.served.queue?.(nowMs);
     const { device = "" } = this.#followed ?? {};
     const kernel = this.#requests.look(device === "" ? undefined : device, nowMs);
-    return queueOfBlockDevice(device, kernel, below, nowMs);
+    return queueOfBlockDevice(kernel.count === 0 ? device : this.#named(device), kernel, below, nowMs);
+  }
+
+  /** Names the block device with the process that serves it, which may be stopped. */
+  #named(device: string): string {
+    try {
+      return `${device} (${PROGRAM}, process ${readFileSync(`${this.#image}.pid`, "latin1").trim()})`;
+    } catch {
+      return device;
+    }
   }
 
   async end(): Promise<void> {

@@ -1,4 +1,4 @@
-import { type DeviceId, messageOf, parseDevicePath } from "@diskmesh/domain";
+import { bytesText, type DeviceId, messageOf, parseDevicePath } from "@diskmesh/domain";
 
 /** Pool and device size of files up to a size. The first rule that matches a file's size counts. */
 interface PoolRule {
@@ -93,7 +93,7 @@ export function planDevices(
       (rule) => file.sizeBytes >= rule.minSizeBytes && file.sizeBytes <= rule.maxSizeBytes,
     );
     if (pool === undefined) {
-      skip(`no pool rule of ${JSON.stringify(file.rule.glob)} matches a file of ${file.sizeBytes} bytes`);
+      skip(`no pool rule of ${JSON.stringify(file.rule.glob)} matches a file of ${bytesText(file.sizeBytes)}`);
       continue;
     }
     const made = devicesOf(file, pool);
@@ -101,7 +101,7 @@ export function planDevices(
       ({ deviceId }) => !isId(deviceId) || taken.has(deviceId) || known.deviceIds.has(deviceId as DeviceId),
     );
     if (made.length === 0)
-      skip(`it holds ${file.sizeBytes} bytes, less than one device of ${pool.deviceSizeBytes} bytes`);
+      skip(`it holds ${bytesText(file.sizeBytes)}, less than one device of ${bytesText(pool.deviceSizeBytes ?? 0)}`);
     else if (unfit !== undefined && !isId(unfit.deviceId))
       skip(`its device id would be ${JSON.stringify(unfit.deviceId)}, which is malformed or too long`);
     else if (unfit !== undefined)

@@ -19,7 +19,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveHost with dirty devices: erased first, and none of them leaves before",
     action: "removeHost",
     code: "E_TRY_AGAIN",
-    says: "2 devices are being erased, 33554432 of 134217728 bytes are done",
+    says: "2 devices are being erased, 32 MiB of 128 MiB are done",
     erase: "32 / 128",
     wish: true,
     fleet: {
@@ -39,7 +39,7 @@ const rows: readonly ActionRow[] = [
     cause: "RemoveHost with an erase that failed for the first time",
     action: "removeHost",
     code: "E_TRY_AGAIN",
-    says: "1 device is being erased, 0 of 67108864 bytes are done; last error, of device d1: erase: EIO",
+    says: "1 device is being erased, 0 bytes of 64 MiB are done; last error, of device d1: erase: EIO",
     erase: "0 / 64",
     fleet: { devices: [attached("d1", { ...dirty, lastError: "erase: EIO" })] },
   },

@@ -1,4 +1,4 @@
-import { countText, type DeviceId } from "@diskmesh/domain";
+import { bytesText, countText, type DeviceId } from "@diskmesh/domain";
 import { labelDue } from "../store/label-due.js";
 import { isDirty } from "../store/runs.js";
 import { type Device, isHeld, type Pending } from "../store/schema.js";
@@ -68,7 +68,8 @@ export function whileErasing(name: string, devices: readonly Device[], call: Era
   const bytesToErase = devices.reduce((sum, device) => sum + bytesByUse(device).dirty, 0);
   const bytesErased = devices.reduce((sum, device) => sum + eraseState(device).erasedBytes, 0);
   const parts: string[] = [];
-  const done = bytesToErase === 0 ? "only labels are left" : `${bytesErased} of ${bytesToErase} bytes are done`;
+  const done =
+    bytesToErase === 0 ? "only labels are left" : `${bytesText(bytesErased)} of ${bytesText(bytesToErase)} are done`;
   if (going > 0) parts.push(`${countText(going, "device is", "devices are")} being erased, ${done}`);
   if (failing !== undefined) parts.push(`last error, of device ${failing.deviceId}: ${failing.lastError}`);
   if (waiting.length > 0) parts.push(`waits for: ${named(waiting)}`);

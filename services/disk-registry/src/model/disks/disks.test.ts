@@ -99,10 +99,7 @@ describe("disks", () => {
       aDevice("d5", { ...unwell, diskId: diskId("y") }),
     ];
     expect(() => create(new TestFleet({ devices })))
-      .to.throw(
-        ResourceExhaustedError,
-        "2 devices are held by an unknown disk until DecideUnknownDisks decides about them",
-      )
+      .to.throw(ResourceExhaustedError, "2 devices are held by an unknown disk until somebody decides about them")
       .with.property("message")
       .that.contains("1 device is kept from use by an operator's SetDeviceState");
   });

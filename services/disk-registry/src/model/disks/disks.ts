@@ -1,5 +1,6 @@
 import {
   AlreadyExistsError,
+  bytesText,
   countText,
   type DeviceId,
   type DiskId,
@@ -133,7 +134,7 @@ function noSpace(diskId: DiskId, needed: Needed, shortage: Shortage, limits: Dis
   const where = request.hostId === "" ? `az ${request.az}` : `host ${request.hostId}`;
   // A repeated creation has another ID. Orchestrators merge its failures when their messages are equal.
   const disk = grown === undefined ? "a disk" : `disk ${diskId}`;
-  const wanted = `${disk} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
+  const wanted = `${disk} of ${bytesText(request.sizeBytes)} does not fit into pool ${request.pool} of ${where}`;
   const {
     erasingDevices,
     comingDevices,
@@ -149,7 +150,7 @@ function noSpace(diskId: DiskId, needed: Needed, shortage: Shortage, limits: Dis
     `${countText(comingDevices, "device is", "devices are")} being attached, or free on a host that misses heartbeats`;
   const heldByUnknown =
     blocked.heldByUnknownDisk > 0 &&
-    `${countText(blocked.heldByUnknownDisk, "device is", "devices are")} held by an unknown disk until DecideUnknownDisks decides about them`;
+    `${countText(blocked.heldByUnknownDisk, "device is", "devices are")} held by an unknown disk until somebody decides about them`;
   const saidUnwell =
     blocked.saidUnwell > 0 &&
     `${countText(blocked.saidUnwell, "device is", "devices are")} kept from use by an operator's SetDeviceState`;
@@ -159,9 +160,9 @@ function noSpace(diskId: DiskId, needed: Needed, shortage: Shortage, limits: Dis
   const isPassing = sufficesSoon || awaitedHostIds.length > 0;
   const advice = isPassing ? "try again when they can be used" : "add devices or delete disks";
   const { maxDevicesPerDisk: max } = limits;
-  const free = `${shortage.usableBytes} bytes are free on the largest devices, of which a disk takes at most ${max}`;
-  const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
-  const largest = largestRunBytes !== undefined && `the largest free run has room for ${largestRunBytes} bytes`;
+  const free = `${bytesText(shortage.usableBytes)} are free on the ${countText(max, "device", "devices")} with the most room, which a disk may have`;
+  const blocks = grown === undefined ? "" : ` with blocks of at most ${bytesText(grown.blockSizeBytes)}`;
+  const largest = largestRunBytes !== undefined && `the largest free run has room for ${bytesText(largestRunBytes)}`;
   const crowded =
     crowdedDevices > 0 &&
     `${countText(crowdedDevices, "device has", "devices have")} free slices and ${MAX_RUNS_OF_DEVICE} runs, the most of a device`;
@@ -193,7 +194,7 @@ export function resizeDisk(
   const about = { disk_id: diskId };
   if (sizeBytes < requested.sizeBytes)
     throw new InvalidArgumentError(
-      `disk ${diskId} has ${requested.sizeBytes} bytes and cannot shrink to ${sizeBytes}`,
+      `disk ${diskId} has ${bytesText(requested.sizeBytes)} and cannot shrink to ${bytesText(sizeBytes)}`,
       { about },
     );
   if (sizeBytes <= disk.sizeBytes) return disk;

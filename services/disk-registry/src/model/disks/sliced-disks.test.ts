@@ -470,8 +470,8 @@ describe("disks on a device with slices", () => {
   it("are refused with the largest free run, and for the number of runs of a device", () => {
     const fragmented = { ...drive("d1", 9), runs: [{ first: 3, count: 1, diskId: diskId("x") }] };
     const two = new TestFleet({ devices: [fragmented] });
-    expect(() => create(two, "a", 9 * MIB)).to.throw("8257536 bytes are free");
-    expect(() => create(two, "a", 9 * MIB)).to.throw("the largest free run has room for 5177344 bytes");
+    expect(() => create(two, "a", 9 * MIB)).to.throw("7.9 MiB are free");
+    expect(() => create(two, "a", 9 * MIB)).to.throw("the largest free run has room for 4.9 MiB");
     const runs = Array.from({ length: MAX_RUNS_OF_DEVICE }, (_, i) => ({
       first: 2 * i,
       count: 1,

@@ -113,12 +113,17 @@ function health(device: Device, add: string): Found {
     : ["take in the added space", add];
   const mend: Cure = UNUSABLE_FILE.test(healthMessage)
     ? [`correct the device file on host ${hostId}, as the message says; its agent opens it by itself then`, ""]
-    : OTHER_FILE.test(healthMessage)
+    : healthMessage.includes("ENOSPC")
       ? [
-          `put the former file or drive back in its place on host ${hostId}, with its former size: the device then works again by itself`,
+          `free space on the file system that holds the device file on host ${hostId}: the device then recovers by itself`,
           "",
         ]
-      : [`repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`, ""];
+      : OTHER_FILE.test(healthMessage)
+        ? [
+            `put the former file or drive back in its place on host ${hostId}, with its former size: the device then works again by itself`,
+            "",
+          ]
+        : [`repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`, ""];
   // A drive that is another one, or gone, has a cause with its cures of its own.
   const mends = device.replacement === undefined && device.missing === undefined ? [mend] : [];
   return {

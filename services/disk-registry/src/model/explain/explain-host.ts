@@ -110,14 +110,14 @@ function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
 }
 
 /**
- * Explains the host's silence. Omits the cures that fence the host or declare it dead while its agent runs and is
- * refused.
+ * Explains the host's silence. Omits the cures that start the agent, fence the host or declare it dead while its agent runs
+ * and is refused.
  */
 function silence(tables: RegistryTables, host: Host, known: Known): Found {
   const found = whySilent(tables, host, known);
   if (found === undefined || known.refusedRegistrationOf(host.hostId) === undefined) return found;
-  const harmful = new Set<string>([fenceOf(host)[0], sayDeadOf(host)[0]]);
-  return { ...found, cures: found.cures?.filter(([what]) => !harmful.has(what)) };
+  const useless = new Set<string>([START_AGENT[0], fenceOf(host)[0], sayDeadOf(host)[0]]);
+  return { ...found, cures: found.cures?.filter(([what]) => !useless.has(what)) };
 }
 
 const fenceOf = ({ hostId }: Host) =>
@@ -132,9 +132,10 @@ const acceptLossOf = ({ hostId }: Host) =>
 const sayDeadOf = ({ hostId }: Host) =>
   ["mark it as dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
 
+const START_AGENT = ["start its agent, or repair the network to it if it runs", ""] as const;
+
 function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeardAtMs }: Known): Found {
   const { hostId, state, saidDead, stateChangedAtMs, stateMessage } = host;
-  const startAgent = ["start its agent, or repair the network to it if it runs", ""] as const;
   const [fence, sayDead] = [fenceOf(host), sayDeadOf(host)];
   if (state === "DEAD") {
     const word = saidDead === undefined ? "an operator" : `${saidDead.by} (${saidDead.reason})`;
@@ -152,7 +153,7 @@ function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeard
       reason: "AGENT_SILENT",
       message: `the agent of host ${hostId} is silent${stateMessage === "" ? "" : `: ${stateMessage}`}`,
       sinceMs: sinceMs ?? stateChangedAtMs,
-      cures: [startAgent, fence, sayDead],
+      cures: [START_AGENT, fence, sayDead],
     };
   const suspected = whySuspected(hostId);
   if (suspected === undefined) return undefined;
@@ -164,7 +165,7 @@ function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeard
       cures: [["check the network and the power", ""], sayDead],
     };
   const isRoutine = host.maintenance !== undefined;
-  return { reason: "HEARTBEATS_MISSED", message: suspected, sinceMs, cures: [startAgent], isRoutine };
+  return { reason: "HEARTBEATS_MISSED", message: suspected, sinceMs, cures: [START_AGENT], isRoutine };
 }
 
 function mustRegister(host: Host): Found {

@@ -78,6 +78,12 @@ const rows: readonly Row[] = [
     command: "diskmesh adopt-device h1 d1",
   },
   {
+    title: "its drive is shorter than it was",
+    d1: { ...holding, replacement: { ...replacement, sizeBytes: 1, refusedFor: "LABEL_ON_OTHER_HARDWARE" } },
+    of: "d1",
+    reason: "REPLACED",
+  },
+  {
     title: "two drives have its label, and neither is proven",
     d1: { ...holding, replacement: { ...replacement, refusedFor: "LABEL_TWICE" } },
     of: "d1",

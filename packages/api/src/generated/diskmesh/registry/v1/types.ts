@@ -1337,8 +1337,8 @@ export interface DiskIo {
    */
   waitsForDeviceId: string;
   /**
-   * Path of the block device on the host that has not passed the oldest request on, such as "/dev/loop3". Empty: see
-   * waits_for_device_id.
+   * Block device on the host that has not passed the oldest request on, and the process that serves it, for people, such as
+   * "/dev/loop3 (nbdfuse, process 4711)". Empty: see waits_for_device_id.
    */
   waitsForBlockDevice: string;
 }
