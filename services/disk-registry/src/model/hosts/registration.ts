@@ -1,14 +1,13 @@
 import {
   AbortedError,
   type DeviceId,
-  type DiskId,
   type HostId,
   InvalidStateError,
   ResourceExhaustedError,
   type Stamp,
 } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
-import { mayHaveGiven, nextDeviceGeneration } from "../devices/counters.js";
+import { nextDeviceGeneration } from "../devices/counters.js";
 import { devicesOfHost } from "../devices/device-selection.js";
 import { inSlices, requireSlices, type SliceSizes } from "../devices/division.js";
 import { endedSessions } from "../devices/ended-sessions.js";
@@ -50,13 +49,7 @@ import {
   type RegistryTransaction,
 } from "../store/schema.js";
 import { backFromUnavailable, withAgentWarning } from "./heartbeats.js";
-
-export interface ReportedExport {
-  readonly diskId: DiskId;
-  readonly sessionNumber: number;
-  /** True when the export went on while the agent restarted. */
-  readonly wentOn?: boolean;
-}
+import { type ReportedExport, unwantedExports } from "./reported-exports.js";
 
 /** A device that cannot be registered. */
 export interface RefusedDevice {
@@ -382,22 +375,4 @@ function hasSession(
   const wanted = sessionOf(disk, copyAtSlice(disk, device.deviceId, first));
   const isBeingAdded = wanted !== publication.sessionNumber && isChangePending(publication);
   return sessionNumber === wanted || (isBeingAdded && sessionNumber < wanted);
-}
-
-/**
- * Returns the exports that the host should not serve, split into those of known disks and those of disks that this
- * registry never created. The latter may be in use.
- */
-function unwantedExports(
-  tables: RegistryTables,
-  { hostId, exports }: Registration,
-): Pick<RegistrationAnswer, "strayExports" | "unknownExports"> {
-  const [strayExports, unknownExports]: [ReportedExport[], ReportedExport[]] = [[], []];
-  for (const entry of exports) {
-    const disk = tables.disks.get(entry.diskId);
-    if (disk?.publication?.hostId === hostId && disk.publication.state !== "UNPUBLISHING") continue;
-    const isKnown = disk !== undefined || mayHaveGiven(tables, "session_number", entry.sessionNumber);
-    (isKnown ? strayExports : unknownExports).push(entry);
-  }
-  return { strayExports, unknownExports };
 }
