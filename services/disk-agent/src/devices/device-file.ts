@@ -1,8 +1,8 @@
 import { type DeviceId, fileDifference, type Logger, messageOf, sizeChangeText } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
+import { type ByteRange, HeldBytes } from "../model/held-bytes.js";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
 import { FileSyncs } from "./file-syncs.js";
-import { type ByteRange, HeldBytes } from "./held-bytes.js";
 import { type FileFacts, type FileOpener, isGone, type OpenedFile, type OpenHandle } from "./open-file.js";
 
 /** A device as seen by its file. */

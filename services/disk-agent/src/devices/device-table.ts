@@ -2,13 +2,13 @@ import { type DeviceId, type Logger, NotFoundError } from "@diskmesh/domain";
 import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
+import type { HeldBytes } from "../model/held-bytes.js";
 import { isWanted } from "../model/memory.js";
 import { Device } from "./device.js";
 import { DeviceFile, type FileUser } from "./device-file.js";
 import type { DeviceConfig } from "./device-place.js";
 import type { HangLimits } from "./device-problem.js";
 import { HardwareErrors } from "./hardware-errors.js";
-import type { HeldBytes } from "./held-bytes.js";
 import { HeldFiles } from "./held-files.js";
 import type { FileOpener } from "./open-file.js";
 

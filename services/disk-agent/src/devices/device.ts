@@ -1,6 +1,7 @@
 import { type DeviceId, DeviceIoError, type FileMarks, messageOf } from "@diskmesh/domain";
 import { Slots } from "@diskmesh/service";
 import { Legs } from "../kernel/legs.js";
+import type { ByteRange } from "../model/held-bytes.js";
 import { LABEL_BYTES } from "../model/label.js";
 import { endOf, type Run, WHOLE_DEVICE } from "../model/runs.js";
 import { sessionAt } from "../model/sessions.js";
@@ -23,7 +24,6 @@ import {
 } from "./file-bytes.js";
 import type { LentFile } from "./file-lending.js";
 import { GrantedRuns } from "./granted-runs.js";
-import type { ByteRange } from "./held-bytes.js";
 import { BELOW_SESSIONS, InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import { LabelCheck } from "./label-check.js";
 import { LostWrites } from "./lost-writes.js";
