@@ -140,6 +140,8 @@ export function unhealthySinceMs({ keptHealth, unwellSinceMs }: Device): number 
 
 function erase(device: Device, { progressOf }: Known): Found {
   const { deviceId, attachState, lastError, health: value, keepData } = device;
+  // Nothing erases a device whose data may be somebody's.
+  if (device.unknownSession !== undefined) return undefined;
   if (!isDirty(device) || attachState === "UNKNOWN" || attachState === "DETACHED" || keepData) return undefined;
   const { erasedBytes, pending, nextAttemptAtMs } = progressOf(device);
   const run = runToErase(device);
@@ -169,6 +171,7 @@ function unknownDiskCures(device: Device, what: string): Cure[] {
       [`if ${what} has, take the agent's: ${disksText(device)} loses the device`, agent],
     ];
   return [
+    [`if ${what} is needed, copy it on host ${device.hostId}, which serves it on, before anything else`, ""],
     [`if ${what} is needed, take the agent's word, which gives the device to the disk if that is certain`, agent],
     [`if nobody needs ${what}, take the registry's word: the device is erased`, registry],
   ];
