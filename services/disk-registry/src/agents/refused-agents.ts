@@ -44,7 +44,7 @@ export class RefusedAgents {
     this.#connections.note(claimed, { message: `an agent is refused: ${why}` });
     const hostId = hostIdIn(holder);
     const message = `the registry refuses the agent of host ${holder}, whose config says hostId: ${claimed}: ${why}`;
-    if (hostId !== undefined) this.#registrations.note(hostId, { address: ANY_ADDRESS, message });
+    if (hostId !== undefined) this.#registrations.note(hostId, { address: ANY_ADDRESS, message, claimsOther: true });
   }
 
   /** Returns whether the refusal is new: another reason, or another agent. */

@@ -80,6 +80,8 @@ export interface Refusal {
 export interface RefusedRegistration extends Refusal {
   /** Address that the agent reports for itself. */
   readonly address: string;
+  /** True: an agent with the host's certificate claimed another id. It may be another agent than the host's own. */
+  readonly claimsOther?: boolean;
 }
 
 /** Facts that are not in the tables. */

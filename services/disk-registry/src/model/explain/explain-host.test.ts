@@ -16,6 +16,12 @@ import {
 } from "../../testing/causes.js";
 import { deviceId, hostId } from "../../testing/fleet-fixture.js";
 
+const claimsOther: ExplainRow[2]["known"] = {
+  refusedRegistrationOf: () => ({
+    ...{ address: "unknown", message: "why it is refused", sinceMs: 550, lastAtMs: 600 },
+    claimsOther: true,
+  }),
+};
 const lacks = {
   missingNeedsOf: () => [
     { need: "nats", why: "no user", sinceMs: 700 },
@@ -153,6 +159,29 @@ const rows: readonly ExplainRow[] = [
     HOST,
     { known: registrationRefused },
     [{ reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550 }],
+  ],
+  ["it is heard, and an agent with its certificate says that it is another host", HOST, { known: claimsOther }, []],
+  [
+    "it was heard after an agent with its certificate said that it is another host, and is silent",
+    HOST,
+    { host: { state: "UNAVAILABLE" }, known: { ...claimsOther, lastHeardAtMs: () => 700 } },
+    [
+      {
+        reason: "AGENT_SILENT",
+        says: /is silent/,
+        sinceMs: 700,
+        commands: ["diskmesh fence-host h1 --reason WHY", "diskmesh set-host-state dead h1 --reason WHY"],
+      },
+    ],
+  ],
+  [
+    "it is silent, and its agent says that it is another host",
+    HOST,
+    { host: { state: "UNAVAILABLE" }, known: claimsOther },
+    [
+      { reason: "REGISTRATION_REFUSED", says: /why it is refused/, sinceMs: 550, cureCount: 1 },
+      { reason: "AGENT_SILENT", says: /is silent/, sinceMs: 500, cureCount: 0 },
+    ],
   ],
   [
     "it is silent, and its registration is refused: it is not to be fenced, nor called dead",

@@ -11,7 +11,7 @@ export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known)
   const host = tables.hosts.get(hostId);
   if (host === undefined) return toCauses(hostId, [refusedRegistration(hostId, known), refused(hostId, known)]);
   const found = [
-    refusedRegistration(hostId, known),
+    isOfAnother(host, known) ? undefined : refusedRegistration(hostId, known),
     standsStill(host, known),
     isSilent(host, known) ? refused(hostId, known) : undefined,
     silence(tables, host, known),
@@ -78,6 +78,12 @@ function isSilent({ hostId, state }: Host, { whySuspected }: Known): boolean {
   return state === "UNAVAILABLE" || whySuspected(hostId) !== undefined;
 }
 
+/** Returns whether the refused agent with this host's certificate is another one: the host's own agent was heard since. */
+function isOfAnother(host: Host, known: Known): boolean {
+  const { claimsOther = false, lastAtMs = 0 } = known.refusedRegistrationOf(host.hostId) ?? {};
+  return claimsOther && (!isSilent(host, known) || lastAtMs < (known.lastHeardAtMs(host.hostId) ?? 0));
+}
+
 /**
  * Explains a refused registration. An agent with the host's certificate runs, and the cause may be a typo in its
  * config, so the cures take nothing from the host.
@@ -115,7 +121,8 @@ function refused(hostId: HostId, { refusalOf, lastHeardAtMs }: Known): Found {
  */
 function silence(tables: RegistryTables, host: Host, known: Known): Found {
   const found = whySilent(tables, host, known);
-  if (found === undefined || known.refusedRegistrationOf(host.hostId) === undefined) return found;
+  const isRefused = known.refusedRegistrationOf(host.hostId) !== undefined && !isOfAnother(host, known);
+  if (found === undefined || !isRefused) return found;
   const useless = new Set<string>([START_AGENT[0], fenceOf(host)[0], sayDeadOf(host)[0]]);
   return { ...found, cures: found.cures?.filter(([what]) => !useless.has(what)) };
 }
