@@ -213,7 +213,7 @@ describe("decideOrder (rule 2)", () => {
       const order = { deviceId: DEVICE, stamp: stamp(3, generation), kind: "attach", endedSessionNumber } as const;
       return decideOrder(held, KNOWN, order).memory.devices.get(DEVICE);
     };
-    expect(attach(2, 5)).to.deep.include({ floor: 5, sessions: [{ ...sessions[0], ended: true }, sessions[1]] });
+    expect(attach(2, 5)).to.deep.include({ floor: 5, sessions: [sessions[1]] });
     expect(attach(2, 0)).to.not.have.property("floor");
     expect(attach(1, 5)?.sessions, "a repeated order").to.equal(sessions);
     const late = { deviceId: DEVICE, offsetBytes: 0, sizeBytes: 4096 };

@@ -107,13 +107,12 @@ export function endSessions(memory: AgentMemory, deviceId: DeviceId): AgentMemor
   return withDevice(memory, deviceId, { sessions: sessions.map((each) => ({ ...withoutKey(each), ended: true })) });
 }
 
-/** Ends all sessions of the device up to this number, and refuses those that were never opened here. */
+/** Ends and forgets all sessions of the device up to this number, which the floor refuses from now on. */
 export function endSessionsUpTo(memory: AgentMemory, deviceId: DeviceId, upTo: number): AgentMemory {
   const { sessions, floor } = sessionsOf(memory, deviceId);
-  const goesOn = ({ number, ended }: RememberedSession): boolean => ended || number > upTo;
-  if (upTo <= floor && sessions.every(goesOn)) return memory;
-  const left = sessions.map((each) => (goesOn(each) ? each : { ...withoutKey(each), ended: true }));
-  return withDevice(memory, deviceId, { ...(left.length > 0 && { sessions: left }), floor: Math.max(floor, upTo) });
+  const left = sessions.filter(({ number }) => number > upTo);
+  if (upTo <= floor && left.length === sessions.length) return memory;
+  return withDevice(memory, deviceId, { sessions: left, floor: Math.max(floor, upTo) });
 }
 
 /**
