@@ -81,6 +81,7 @@ export interface World extends Observer {
     isOwnDrive(host: string, deviceId: string): boolean | undefined;
     isOthersDrive(host: string, deviceId: string): boolean;
     isDriveOf(host: string, deviceId: string, formerId: string): boolean;
+    noteAdopted(host: string, deviceId: string): void;
   };
   readonly adoptions: {
     ask(deviceId: string): void;

@@ -26,6 +26,7 @@ export class AdoptionWatch {
       if (former === undefined) continue;
       if (!bytes.isDriveOf(device.hostId, key, former.deviceId))
         this.world.violation(`${key} adopted the drive of ${former.deviceId}, which is not in its place`);
+      bytes.noteAdopted(device.hostId, key);
       adopted.set(key, former);
       this.#formerOf.set(key, former);
     }

@@ -195,6 +195,12 @@ export class ByteWatch implements MachineWatch {
     return drive !== undefined && drive === this.#driveOf.get(formerId);
   }
 
+  /** Records that the device is operated with the drive that is at its path now. */
+  noteAdopted(host: string, deviceId: string): void {
+    const drive = this.#driveAt(host, deviceId);
+    if (drive !== undefined) this.#driveOf.set(deviceId, drive);
+  }
+
   /** Returns whether the drive at the device's path has data of another device with a disk. */
   isOthersDrive(host: string, deviceId: string): boolean {
     const drive = this.#driveAt(host, deviceId);
