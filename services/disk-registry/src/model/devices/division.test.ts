@@ -10,7 +10,10 @@ const slices = { slices: true as const };
 const onSlices = { sliceBytes: MIB, runs: [{ first: 0, count: 2, diskId: diskId("x") }] };
 
 function add(fields: Partial<Device>, sliceBytes?: number, host: object = slices) {
-  const fleet = new TestFleet({ hosts: [aHost("h1", host)], devices: [{ ...aDevice("d1"), ...fields }] });
+  const fleet = new TestFleet({
+    hosts: [aHost("h1", host)],
+    devices: [{ ...aDevice("d1"), labelState: "NONE", ...fields }],
+  });
   const call = { nowMs: 5, waitingRetryAfterMs: 1_000, sliceBytes };
   const act = () => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, call));
   return { fleet, act };

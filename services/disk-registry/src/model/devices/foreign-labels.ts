@@ -1,3 +1,4 @@
+import { identifiedBy } from "@diskmesh/domain";
 import { ownerOf, unlabelled } from "../identity/labels.js";
 import { holdsAnyDisk } from "../store/runs.js";
 import {
@@ -45,6 +46,18 @@ export function overwritten(tx: RegistryTransaction, device: Device): Device {
     if (whyNotGone(tx, former) === undefined) tx.devices.put(unlabelled(former));
   }
   return unlabelled(device);
+}
+
+/**
+ * Returns why the device is not added yet: its drive was found, and the agent has not read its label, which may be that of
+ * a device in use. Returns undefined once the label was read, and where the first bytes may be text of a disk's user.
+ */
+export function whyUnread(host: Host | undefined, device: Device): string | undefined {
+  const { deviceId, hostId, labelState, health, runs } = device;
+  const isFound = identifiedBy(device) !== undefined && health !== "ERROR";
+  const isUsers = runs.some(({ count, lastSessionNumber }) => count === undefined && lastSessionNumber !== undefined);
+  if (!host?.slices || labelState !== undefined || !isFound || isUsers) return undefined;
+  return `device ${deviceId} of host ${hostId} is not added before its agent has read whether the drive carries a label, which the agent does by itself: add the device again then`;
 }
 
 /** Returns whether the device's agent, which is heard, holds the device's drive in its place. */

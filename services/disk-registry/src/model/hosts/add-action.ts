@@ -13,7 +13,7 @@ import { withoutKeptHealth, withReportedHealth } from "../devices/device-health.
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { divided, type SliceSizes, whyNotDivided } from "../devices/division.js";
 import { withSessionsEnded } from "../devices/ended-sessions.js";
-import { overwritten, whyForeign } from "../devices/foreign-labels.js";
+import { overwritten, whyForeign, whyUnread } from "../devices/foreign-labels.js";
 import { whyReplaced } from "../devices/replaced.js";
 import { distrusted } from "../devices/reported-devices.js";
 import {
@@ -198,7 +198,9 @@ function addAll(tx: RegistryTransaction, devices: readonly Device[], call: AddCa
   for (const device of devices) {
     misplaced ??= [...tx.devices.by("usedByHost", device.hostId)].filter((each) => each.replacement !== undefined);
     const why =
-      (isTakenIn(device) ? whyForeign(tx, device, call.eraseForeign === true) : undefined) ??
+      (isTakenIn(device)
+        ? (whyUnread(host, device) ?? whyForeign(tx, device, call.eraseForeign === true))
+        : undefined) ??
       whyRefused(sharers.find, asAccepted(device)) ??
       whyMisplaced(device, misplaced) ??
       whyUnidentified(host, device, call) ??

@@ -344,6 +344,8 @@ describe("labels", () => {
   it("a drive without a serial number is added where it gets a label", () => {
     const add = (fleet: TestFleet) => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, call));
     const unlabelled = fleetOf({ ...OF_BOOT_1, attachState: "UNKNOWN" });
+    expect(() => add(unlabelled)).to.throw(/before its agent has read/);
+    unlabelled.transact((tx) => tx.hosts.put(aHost("h1")));
     expect(() => add(unlabelled)).to.throw(/ConfirmDevice after each/);
     const read = fleetOf({ ...OF_BOOT_1, attachState: "UNKNOWN", labelState: "NONE" });
     expect(add(read).code).to.equal("S_OK");
