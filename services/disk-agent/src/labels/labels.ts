@@ -95,22 +95,30 @@ export class Labels {
     const device = devices.get(run.deviceId);
     const wish = { number, purpose: "label" as const, diskId: "", holderHostId: "" };
     const [opened] = await sessions.open([run], wish, stamp);
-    if (!opened || !isGranted(opened)) return opened ? { outcome: opened } : answer("unknown_device", "");
+    // The session ends in any case: the registry repeats the order in another one, and not at all once it has found a label.
+    const end = async (): Promise<void> => {
+      const [closed] = await sessions.close([run], number, stamp);
+      // I/O in flight holds it up. While its bytes have a session, no table of runs is written.
+      if (closed?.outcome === "pending") await end();
+    };
+    if (!opened || !isGranted(opened)) {
+      void end().catch(() => undefined);
+      return opened ? { outcome: opened } : answer("unknown_device", "");
+    }
     let came: Written | undefined;
-    void this.#write(device, number, label).then(
-      () => {
-        came = { ...answer("done", ""), label };
+    void this.#write(device, number, label)
+      .then(
+        (): Written => ({ ...answer("done", ""), label }),
+        (error: unknown) => answer(error instanceof OutdatedError ? "outdated" : "io_error", messageOf(error)),
+      )
+      .then((written) => end().then(() => written))
+      .catch((error: unknown) => answer("io_error", messageOf(error)))
+      .then((written) => {
+        came = written;
         devices.changes.touch();
-      },
-      (error: unknown) => {
-        came = answer(error instanceof OutdatedError ? "outdated" : "io_error", messageOf(error));
-        devices.changes.touch();
-      },
-    );
+      });
     const written = await devices.until(() => came);
-    if (written === undefined) return answer("pending", `the label of device ${device.id} is being written`);
-    if (written.outcome.outcome === "done") await sessions.close([run], number, stamp);
-    return written;
+    return written ?? answer("pending", `the label of device ${device.id} is being written`);
   }
 
   /** Returns whether a disk has the device's first bytes. */
