@@ -85,6 +85,17 @@ function targetFor(
   return (otherRack ?? elsewhere[0])?.deviceId;
 }
 
+/**
+ * Returns a counting copy that one host would lose together with another one; undefined for none. A restore in the
+ * middle of a move within a host leaves such copies, and no record says that one of them was to leave.
+ */
+export function misplacedCopy(part: CopiedPart, hostOf: (deviceId: DeviceId) => HostId): DeviceId | undefined {
+  const counting = keptCopies(part);
+  return counting.find((deviceId, index) =>
+    counting.slice(0, index).some((other) => hostOf(other) === hostOf(deviceId)),
+  );
+}
+
 /** Bytes of a host that are used by copies, and those that are free. */
 export interface HostSpace {
   readonly hostId: HostId;

@@ -1,0 +1,51 @@
+import type { DeviceId } from "@diskmesh/domain";
+import { expect } from "chai";
+import { aCopiedDisk, partsOf } from "../../testing/copied-disks.js";
+import { deviceId, diskId, hostId } from "../../testing/fleet-fixture.js";
+import { asUnproven, type HeardRecord, prove } from "./records.js";
+
+/** Returns what a device says: `a 7 a+b (c)` has a record of layout 7 with a and b counting and c remembered. */
+function heardOf(text: string): [DeviceId, HeardRecord | undefined] {
+  const [name = "", layout, counting = "", ...more] = text.split(" ");
+  const id = deviceId(name);
+  if (layout === undefined) return [id, undefined];
+  const ids = (names: string) => (names === "" ? [] : names.split("+").map(deviceId));
+  const remembered = ids(more.find((word) => word.startsWith("("))?.slice(1, -1) ?? "");
+  const own = more.includes("copying") ? "COPYING" : more.includes("freed") ? "FREED" : "COUNTS";
+  const disk = diskId(more.includes("other") ? "y" : "x");
+  return [id, { diskId: disk, part: 0, layout: Number(layout), session: 30, counting: ids(counting), remembered, own }];
+}
+
+describe("proof of an old store", () => {
+  const cases: readonly [string, string, string, string][] = [
+    ["all records agree", "5: a COUNTS, b COUNTS", "a 5 a+b, b 5 a+b", "5: a COUNTS, b COUNTS"],
+    ["b was dropped later", "5: a COUNTS, b COUNTS", "a 7 a (b), b 5 a+b", "7: a COUNTS, b DROPPED"],
+    ["b was dropped later, a is unheard", "5: a COUNTS, b COUNTS", "b 5 a+b", "waits for a"],
+    ["b was dropped later and is unheard", "5: a COUNTS, b COUNTS", "a 7 a (b)", "waits for b"],
+    ["the disk moved on to c", "5: a COUNTS", "a, c 9 c", "9: c COUNTS"],
+    ["the disk moved on, c is unheard", "5: a COUNTS", "a", "waits for a"],
+    ["a names c, which is unheard", "5: a COUNTS", "a 8 a+c", "waits for c"],
+    ["a has another disk's bytes", "5: a COUNTS, b COUNTS", "a 9 a other, b 5 a+b", "waits for a"],
+    ["a was freed", "5: a COUNTS", "a 5 a freed", "waits for a"],
+    ["the record is older than the store", "8: a COUNTS, b DROPPED", "a 5 a+b, b 5 a+b", "8: a COUNTS, b DROPPED"],
+    ["b was being filled", "5: a COUNTS, b DROPPED", "a 5 a (b), b 5 a (b) copying", "5: a COUNTS, b LEAVING"],
+    ["b has another disk's bytes", "5: a COUNTS, b COPYING", "a 5 a, b 9 b other", "5: a COUNTS"],
+  ];
+  for (const [cause, part, heard, result] of cases)
+    it(`${cause} -> ${result}`, () => {
+      const disk = asUnproven(aCopiedDisk([part]), hostId("h1"), 100);
+      expect(disk.publication).to.include({ state: "FENCING", session: 100 });
+      const proof = prove(disk, new Map(heard.split(", ").map(heardOf)));
+      if (proof.is === "waits") expect(`waits for ${proof.for}`).to.equal(result);
+      else {
+        expect(partsOf(proof.disk)[0]).to.equal(result);
+        expect(proof.disk).to.deep.include({ isUnproven: undefined, isUnclean: true });
+      }
+    });
+
+  it("numbers go on above all that was heard", () => {
+    const disk = asUnproven(aCopiedDisk(["5: a COUNTS"]), hostId("h1"), 10);
+    const proof = prove(disk, new Map([heardOf("a 70 a")]));
+    expect(proof.is === "proven" && proof.highestNumber).to.equal(70);
+  });
+});
