@@ -21,8 +21,8 @@ export interface Leg {
   readonly session: number;
   /** Layout that the copy's record has, as far as this holder wrote it. */
   readonly recordedLayout?: number;
-  /** `silent` ends when the copy is heard again, unless it was dropped; the others last. */
-  readonly failure?: "error" | "rebooted" | "silent";
+  /** `silent` ends when the copy is heard again; the others last. `given up`: DROP was said of it, for its silence. */
+  readonly failure?: "error" | "rebooted" | "silent" | "given up";
   readonly heardAtMs: number;
   /** Boot of the device's machine when it last answered. */
   readonly bootId?: string;
@@ -151,8 +151,10 @@ export function isNeeded({ use, filling }: Leg): boolean {
  * Returns whether the part serves requests. It holds them while a needed copy has failed, until the registry says which
  * ones count, and until their records say so, too.
  */
-export function isServing(holder: Holder, { legs, layout }: HolderPart): boolean {
+export function isServing(holder: Holder, { legs, layout, counting }: HolderPart): boolean {
   if (holder.isOver || !holder.isFollowing) return false;
+  // The copies may differ: until another session only one of them is read.
+  if (holder.hasFailed && counting.length > 1) return false;
   return legs.every((leg) => !isNeeded(leg) || (leg.failure === undefined && isRecorded(leg, layout)));
 }
 

@@ -79,7 +79,7 @@ export type HolderWord =
   /** The holder follows its revision: all records say so. */
   | { readonly says: "FOLLOWING" }
   | { readonly says: "CUT" | "SNAPSHOT_FAILED"; readonly jobId: string }
-  /** No copy of a part is left to serve it: the cause is probably the holder's own network. */
+  /** No copy of a part is left to serve it, probably for the holder's own network, or the copies may differ. */
   | { readonly says: "STUCK"; readonly part: number };
 
 /**
@@ -89,13 +89,12 @@ export type HolderWord =
 export function wordsOf(holder: Holder): readonly HolderWord[] {
   if (holder.isOver || !holder.isFollowing) return [];
   const words: HolderWord[] = [];
-  for (const [part, { legs }] of holder.parts.entries()) {
-    const counting = legs.filter(({ use }) => use === "COUNTS");
-    const isStuck = counting.every(({ failure }) => failure !== undefined);
-    if (isStuck) words.push({ says: "STUCK", part });
+  for (const [part, { legs, counting }] of holder.parts.entries()) {
+    const hasNone = isStuck(legs);
+    if (hasNone || (holder.hasFailed && counting.length > 1)) words.push({ says: "STUCK", part });
     for (const { deviceId, use, failure, filling } of legs) {
       if (use === "SNAPSHOT" || use === "CUT") continue;
-      if (failure !== undefined && !(isStuck && use === "COUNTS")) words.push({ says: "DROP", part, deviceId });
+      if (failure !== undefined && !(hasNone && use === "COUNTS")) words.push({ says: "DROP", part, deviceId });
       else if (failure === undefined && filling === "bound") words.push({ says: "EQUAL", part, deviceId });
     }
   }
@@ -112,16 +111,33 @@ function isDiskOfItsOwn(leg: Leg): boolean {
   return leg.use !== "CUT" || (isRecorded(leg, 0) && leg.flushed >= leg.touched);
 }
 
-/** Returns the holder bound to the copies that are synced: no write is acknowledged without them from here on. */
+/**
+ * Returns the holder bound to what it says. A copy that is said to be equal is needed by every write from here on, and
+ * one that is to be dropped for its silence is not taken back when it answers: the registry may have dropped it.
+ */
 export function bind(holder: Holder): Holder {
-  const isSynced = ({ use, filling, failure }: Leg): boolean =>
-    use === "COPYING" && filling === "synced" && failure === undefined;
-  if (!holder.parts.some(({ legs }) => legs.some(isSynced))) return holder;
-  const parts = holder.parts.map((part) => ({
-    ...part,
-    legs: part.legs.map((leg): Leg => (isSynced(leg) ? { ...leg, filling: "bound" } : leg)),
-  }));
+  if (holder.isOver || !holder.isFollowing) return holder;
+  const isDue = (legs: readonly Leg[]): boolean =>
+    legs.some((leg) => isSynced(leg) || (leg.failure === "silent" && !isStuck(legs)));
+  if (!holder.parts.some(({ legs }) => isDue(legs))) return holder;
+  const parts = holder.parts.map((part) => ({ ...part, legs: isDue(part.legs) ? boundLegs(part.legs) : part.legs }));
   return { ...holder, parts };
+}
+
+function boundLegs(legs: readonly Leg[]): readonly Leg[] {
+  return legs.map((leg): Leg => {
+    if (isSynced(leg)) return { ...leg, filling: "bound" };
+    return leg.failure === "silent" && !isStuck(legs) ? { ...leg, failure: "given up" } : leg;
+  });
+}
+
+function isSynced({ use, filling, failure }: Leg): boolean {
+  return use === "COPYING" && filling === "synced" && failure === undefined;
+}
+
+/** Returns whether no copy is left that could serve the part. */
+function isStuck(legs: readonly Leg[]): boolean {
+  return legs.every(({ use, failure }) => use !== "COUNTS" || failure !== undefined);
 }
 
 /** Returns the next block to copy to a leg, or that it is to be flushed; undefined when there is nothing to do. */
