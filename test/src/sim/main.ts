@@ -52,14 +52,16 @@ async function main(): Promise<void> {
     return;
   }
   const steps = parseWhole("--steps", values.steps);
-  const simulation = values.copies ? "copies" : "mesh";
   const { from, to } = values.seed === undefined ? parseSeeds(values.seeds) : only(parseWhole("--seed", values.seed));
+  const isOne = values.mutate !== undefined && values.mutate !== "all";
+  const mutation = isOne ? findMutation(values.mutate ?? "") : undefined;
+  const simulation = mutation?.simulation ?? (values.copies ? "copies" : "mesh");
   if (values.mutate === "all") {
-    makeReady(MUTATIONS);
+    const mutations = MUTATIONS.filter((each) => (each.simulation ?? "mesh") === simulation);
+    makeReady(mutations);
     const { findEach } = await import("./run-in-order.js");
-    return findEach(MUTATIONS, steps);
+    return findEach(mutations, steps);
   }
-  const mutation = values.mutate === undefined ? undefined : findMutation(values.mutate);
   if (mutation !== undefined) {
     makeReady([mutation]);
     switchOn(mutation);

@@ -1,3 +1,5 @@
+import type { CopyScenarioName } from "./copies/scenarios.js";
+import type { SimulationName } from "./run-any-seed.js";
 import type { ScenarioName } from "./scenarios.js";
 
 /** Modules whose exports a mutation may replace. The compiler checks each mutation against these types. */
@@ -13,6 +15,11 @@ export interface Modules {
   "disk-agent/handlers/order-devices": typeof import("../../../services/disk-agent/src/handlers/order-devices.js");
   "disk-agent/labels/run-records": typeof import("../../../services/disk-agent/src/labels/run-records.js");
   "disk-agent/labels/run-tables": typeof import("../../../services/disk-agent/src/labels/run-tables.js");
+  "disk-agent/model/copies/copy-record": typeof import("../../../services/disk-agent/src/model/copies/copy-record.js");
+  "disk-agent/model/copies/cut": typeof import("../../../services/disk-agent/src/model/copies/cut.js");
+  "disk-agent/model/copies/holder": typeof import("../../../services/disk-agent/src/model/copies/holder.js");
+  "disk-agent/model/copies/legs": typeof import("../../../services/disk-agent/src/model/copies/legs.js");
+  "disk-agent/model/copies/requests": typeof import("../../../services/disk-agent/src/model/copies/requests.js");
   "disk-agent/model/memory": typeof import("../../../services/disk-agent/src/model/memory.js");
   "disk-agent/model/mirror": typeof import("../../../services/disk-agent/src/model/mirror.js");
   "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");
@@ -24,6 +31,12 @@ export interface Modules {
   "disk-agent/workers/heartbeats": typeof import("../../../services/disk-agent/src/workers/heartbeats.js");
   "disk-registry/agents/agent-clients": typeof import("../../../services/disk-registry/src/agents/agent-clients.js");
   "disk-registry/build-context": typeof import("../../../services/disk-registry/src/build-context.js");
+  "disk-registry/model/copies/adding": typeof import("../../../services/disk-registry/src/model/copies/adding.js");
+  "disk-registry/model/copies/drops": typeof import("../../../services/disk-registry/src/model/copies/drops.js");
+  "disk-registry/model/copies/publications": typeof import("../../../services/disk-registry/src/model/copies/publications.js");
+  "disk-registry/model/copies/records": typeof import("../../../services/disk-registry/src/model/copies/records.js");
+  "disk-registry/model/copies/repairs": typeof import("../../../services/disk-registry/src/model/copies/repairs.js");
+  "disk-registry/model/copies/steadiness": typeof import("../../../services/disk-registry/src/model/copies/steadiness.js");
   "disk-registry/model/devices/attach-states": typeof import("../../../services/disk-registry/src/model/devices/attach-states.js");
   "disk-registry/model/devices/orders": typeof import("../../../services/disk-registry/src/model/devices/orders.js");
   "disk-registry/model/disks/moves": typeof import("../../../services/disk-registry/src/model/disks/moves.js");
@@ -58,12 +71,14 @@ export interface Replacement {
 export interface Mutation {
   readonly name: string;
   readonly mistake: string;
+  /** Simulator that finds it; undefined: that of whole registries and agents. */
+  readonly simulation?: SimulationName;
   /** Maximum number of seeds, from 1 on, within which the mistake is found. */
   readonly withinSeeds: number;
   /** A seed that finds the mistake, tried first. After changes of the simulator another seed may find it. */
   readonly foundBy: number;
   /** Runs only seeds of this scenario; undefined: all seeds. */
-  readonly scenario?: ScenarioName;
+  readonly scenario?: ScenarioName | CopyScenarioName;
   readonly replaced: readonly Replacement[];
 }
 

@@ -1,3 +1,5 @@
+import { HOLDER_MUTATIONS } from "./copies/mutations-holder.js";
+import { COPY_REGISTRY_MUTATIONS } from "./copies/mutations-registry.js";
 import type { Mutation } from "./mutation.js";
 import { AGENT_MUTATIONS } from "./mutations-agent.js";
 import { HOST_MUTATIONS } from "./mutations-hosts.js";
@@ -17,6 +19,8 @@ export const MUTATIONS: readonly Mutation[] = [
   ...REWIND_MUTATIONS,
   ...MOVE_MUTATIONS,
   ...SLICE_MUTATIONS,
+  ...HOLDER_MUTATIONS,
+  ...COPY_REGISTRY_MUTATIONS,
 ];
 
 export function findMutation(name: string): Mutation {

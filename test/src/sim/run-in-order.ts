@@ -1,8 +1,7 @@
 import { historyOf, reasonOf } from "./failure.js";
 import type { Mutation } from "./mutation.js";
 import { switchOn, unreachedPlaces } from "./mutation-switch.js";
-import { runAnySeed, type SimulationName } from "./run-any-seed.js";
-import { scenarioOf } from "./scenarios.js";
+import { runAnySeed, type SimulationName, scenarioNameOf } from "./run-any-seed.js";
 import type { SeedResult } from "./seed-result.js";
 
 /** Runs seeds one after another in this process, and stops at the first that breaks a promise. */
@@ -18,7 +17,7 @@ export async function runInOrder(options: {
   const made = mutation === undefined ? "" : ` with ${mutation.name} (${mutation.mistake})`;
   const option = mutation === undefined ? "" : ` --mutate ${mutation.name}`;
   for (let seed = from; seed <= to; seed++) {
-    if (mutation?.scenario !== undefined && scenarioOf(seed)?.name !== mutation.scenario) continue;
+    if (mutation?.scenario !== undefined && scenarioNameOf(simulation, seed) !== mutation.scenario) continue;
     const { violation, ...result } = await runAnySeed(simulation, seed, steps);
     if (violation !== undefined) {
       const failure = { simulation, seed, steps, violation };
@@ -54,12 +53,12 @@ export async function findEach(mutations: readonly Mutation[], steps: number): P
 
 /** Returns the first failing seed. Tries the mutation's known seed first, and then all from 1 on. */
 async function firstFailing(mutation: Mutation, steps: number): Promise<number | undefined> {
-  const { withinSeeds, foundBy, scenario } = mutation;
+  const { withinSeeds, foundBy, scenario, simulation = "mesh" } = mutation;
   if (foundBy > withinSeeds) throw new Error(`${mutation.name} is found by seed ${foundBy}, after its withinSeeds`);
   for (let tried = 0; tried <= withinSeeds; tried++) {
     const seed = tried === 0 ? foundBy : tried;
-    if (scenario !== undefined && scenarioOf(seed)?.name !== scenario) continue;
-    if ((await runAnySeed("mesh", seed, steps)).violation !== undefined) return seed;
+    if (scenario !== undefined && scenarioNameOf(simulation, seed) !== scenario) continue;
+    if ((await runAnySeed(simulation, seed, steps)).violation !== undefined) return seed;
   }
   return undefined;
 }

@@ -36,7 +36,9 @@ interface ChaosWorld {
 export class Chaos {
   #backups: CopyStore[] = [];
   #snapshots = 0;
+  #changesSeen = 0;
   #isOver = false;
+  #hasStopped = false;
 
   constructor(private readonly world: ChaosWorld) {}
 
@@ -79,10 +81,17 @@ export class Chaos {
     if (random.chance(faults.agentCrash)) this.#crashAgent(random.pick(world.hostIds));
     if (random.chance(faults.pairCut)) this.#cut(random.pick(world.hostIds), random.pick(world.hostIds));
     if (random.chance(faults.registryCut)) this.#cut(random.pick(world.hostIds), REGISTRY);
+    if (random.chance(faults.othersCut)) this.#cutFromOthers(random.pick(world.hostIds));
     if (random.chance(faults.hostCut)) this.#isolate(random.pick(world.hostIds));
     if (random.chance(faults.takeover)) this.#takeOver();
     if (random.chance(faults.backup)) this.#backups.push(new CopyStore(world.registry.store));
     if (random.chance(faults.rewind)) this.#goBack();
+    const changes = world.watch.changes;
+    if (changes > this.#changesSeen && random.chance(faults.rewindAfterChange)) {
+      this.#isolate(random.pick(world.hostIds));
+      this.#goBack();
+    }
+    this.#changesSeen = world.watch.changes;
     this.#wish();
   }
 
@@ -119,7 +128,7 @@ export class Chaos {
     const drive = this.world.driveOf(this.world.random.pick(this.world.deviceIds));
     this.#trace(`${drive.deviceId} fails`);
     drive.isFailing = true;
-    this.world.after(this.world.random.between(100, 10_000), () => {
+    this.world.after(this.world.random.delayMs(600, 10_000, 0.5), () => {
       drive.isFailing = false;
     });
   }
@@ -139,7 +148,7 @@ export class Chaos {
   #crashAgent(hostId: HostId): void {
     const { random, faults } = this.world;
     const machine = this.world.machineOf(hostId);
-    if (!machine.hasAgent) return;
+    if (!machine.hasAgent || this.#hasStopped) return;
     const losesCache = random.chance(faults.lostCache);
     this.#trace(`agent ${hostId} ends${losesCache ? " and loses its cache" : ""}`);
     machine.crashAgent(losesCache);
@@ -154,8 +163,23 @@ export class Chaos {
     this.world.after(this.world.random.between(500, 30_000), () => this.world.cuts.delete(key));
   }
 
+  /** Cuts a host from the registry and, at once or later, from all other hosts. */
   #isolate(hostId: HostId): void {
-    for (const other of [...this.world.hostIds, REGISTRY]) this.#cut(hostId, other);
+    const { random } = this.world;
+    this.#cut(hostId, REGISTRY);
+    if (random.chance(0.5)) this.#cutFromOthers(hostId);
+    else this.world.after(random.between(0, 15_000), () => this.#hasStopped || this.#cutFromOthers(hostId));
+  }
+
+  #cutFromOthers(hostId: HostId): void {
+    for (const other of this.world.hostIds) this.#cut(hostId, other);
+  }
+
+  /** A set of copies has changed: the holder's agent may end before it follows. */
+  changed(holder: HostId): void {
+    const { random, faults } = this.world;
+    if (random.chance(faults.agentCrashAfterChange))
+      this.world.after(random.between(0, 12), () => this.#crashAgent(holder));
   }
 
   #takeOver(): void {
@@ -182,6 +206,7 @@ export class Chaos {
   /** Ends all faults. */
   stop(): void {
     const { world } = this;
+    this.#hasStopped = true;
     Object.assign(world.faults, Object.fromEntries(Object.keys(world.faults).map((fault) => [fault, 0])));
     world.cuts.clear();
     for (const deviceId of world.deviceIds) {
@@ -200,7 +225,7 @@ export class Chaos {
     const { world } = this;
     for (const disk of world.registry.store.disks.values()) {
       if (!world.wants.has(disk.diskId)) world.wants.set(disk.diskId, world.random.pick(world.hostIds));
-      const why = whyNotWhole(disk);
+      const why = whyNotWhole(disk) ?? whyTogether(disk, (deviceId) => world.driveOf(deviceId).hostId);
       if (why !== undefined) return `${disk.diskId} ${why}`;
       const hostId = world.wants.get(disk.diskId) as HostId;
       const run = world.machineOf(hostId).holders.get(disk.diskId);
@@ -231,6 +256,15 @@ function whyNotWhole({ publication, parts, copiesWished, isUnproven }: CopiedDis
     if (counting !== copiesWished) return `part ${index} has ${counting} copies that count, of ${copiesWished}`;
     if (part.copies.length !== counting) return `part ${index} has copies that it does not need`;
     if (part.moveFrom !== undefined) return `part ${index} has not moved`;
+  }
+  return undefined;
+}
+
+/** Returns which copies of a part one host would lose together. */
+function whyTogether({ parts }: CopiedDisk, hostOf: (deviceId: DeviceId) => HostId): string | undefined {
+  for (const [index, { copies }] of parts.entries()) {
+    const hosts = copies.map(({ deviceId }) => hostOf(deviceId));
+    if (new Set(hosts).size < hosts.length) return `part ${index} has two copies on one host of ${hosts}`;
   }
   return undefined;
 }

@@ -11,10 +11,14 @@ export interface CopyFaults {
   powerLoss: number;
   /** An agent ends and starts again, and the probability that its memory is lost then. */
   agentCrash: number;
+  /** The same a moment after each change of a set of copies, of the agent that holds the disk. */
+  agentCrashAfterChange: number;
   lostCache: number;
   /** Two hosts are cut from each other, or one from the registry, for some seconds. */
   pairCut: number;
   registryCut: number;
+  /** A host is cut from all others, and not from the registry. */
+  othersCut: number;
   /** A host is cut from everything, or comes and goes. */
   hostCut: number;
   /** Another registry takes over. */
@@ -22,6 +26,8 @@ export interface CopyFaults {
   backup: number;
   /** The registry goes back to a backup, and the probability that its folder is copied, with counters that are old. */
   rewind: number;
+  /** The same after each change of a set of copies, while a host is cut off. */
+  rewindAfterChange: number;
   copiedBack: number;
 }
 
@@ -33,12 +39,15 @@ export const NO_FAULTS: CopyFaults = {
   failure: 0,
   powerLoss: 0,
   agentCrash: 0,
+  agentCrashAfterChange: 0,
   lostCache: 0,
   pairCut: 0,
   registryCut: 0,
+  othersCut: 0,
   hostCut: 0,
   takeover: 0,
   backup: 0,
   rewind: 0,
+  rewindAfterChange: 0,
   copiedBack: 0,
 };

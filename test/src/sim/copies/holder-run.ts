@@ -36,7 +36,7 @@ const TICK_MS = 1_000;
 const PING_AFTER_MS = 900;
 const WORD_AGAIN_MS = 1_500;
 /** Time after which a held request fails. */
-const COPY_WAIT_TIMEOUT_MS = 20_000;
+const COPY_WAIT_TIMEOUT_MS = 12_000;
 
 /** A request of a user, from its beginning until no copy of it is on its way. */
 interface Running {
@@ -141,6 +141,7 @@ export class HolderRun {
     for (const running of this.#running)
       if (!running.isAnswered && nowMs - running.beganMs >= COPY_WAIT_TIMEOUT_MS) {
         running.isAnswered = true;
+        this.#running = this.#running.filter((each) => each !== running);
         this.holder = noteRequestFailed(this.holder);
         running.answered(undefined);
       }

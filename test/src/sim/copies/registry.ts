@@ -17,6 +17,7 @@ import {
   keptCopies,
   leaveCopy,
   leaveSurplus,
+  misplacedCopy,
   noteConfirmed,
   noteEqual,
   noteFreed,
@@ -36,6 +37,8 @@ import { CopyStore } from "./store.js";
 const TICK_MS = 400;
 const UNAVAILABLE_MS = 8_000;
 const STEADINESS = { shortestMs: 4_000, longestMs: 15_000 };
+/** Longer than holders keep requests: what failed at its users is not begun again in another session. */
+const STUCK_MS = 15_000;
 const REPAIR_LIMIT = 4;
 const END_TIMEOUT_MS = 12_000;
 
@@ -154,7 +157,7 @@ export class Registry {
   #noteStuck(disk: CopiedDisk): void {
     const sinceMs =
       this.leader?.sinceMs(`stuck ${disk.diskId} ${disk.publication?.session}`, this.world.timeline.nowMs) ?? 0;
-    if (this.world.timeline.nowMs - sinceMs > UNAVAILABLE_MS) this.#publishAgain(disk);
+    if (this.world.timeline.nowMs - sinceMs > STUCK_MS) this.#publishAgain(disk);
   }
 
   #publishAgain(disk: CopiedDisk): void {
@@ -243,8 +246,12 @@ export class Registry {
       const part = now.parts[index];
       if (part === undefined) continue;
       const { moveFrom } = part;
-      if (moveFrom !== undefined && !devicesIn(part, "COUNTS").includes(moveFrom))
-        this.commit(changePart(now, index, ({ moveFrom: _, ...rest }) => rest));
+      const isMoved = moveFrom !== undefined && !devicesIn(part, "COUNTS").includes(moveFrom);
+      const misplaced = misplacedCopy(part, (deviceId) => this.world.hostOf(deviceId));
+      if (isMoved || (moveFrom === undefined && misplaced !== undefined)) {
+        this.commit(changePart(now, index, (each) => ({ ...each, moveFrom: isMoved ? undefined : misplaced })));
+        continue;
+      }
       const counting = devicesIn(part, "COUNTS");
       const left = leaveSurplus(now, index, (deviceId) => this.#isFit(deviceId));
       const leaving = counting.find((deviceId) => deviceId === moveFrom) ?? counting.at(-1);
@@ -308,7 +315,9 @@ export class Registry {
     const disk = this.store.disks.get(diskId);
     const part = disk?.parts[index];
     if (disk === undefined || part === undefined || part.moveFrom !== undefined || disk.isUnproven) return;
-    const moveFrom = this.world.random.pick(devicesIn(part, "COUNTS"));
+    const counting = devicesIn(part, "COUNTS");
+    if (counting.length === 0) return;
+    const moveFrom = this.world.random.pick(counting);
     this.commit(changePart(disk, index, (each) => ({ ...each, moveFrom })));
   }
 

@@ -35,6 +35,7 @@ const RARE: CopyFaults = {
   takeover: 0.004,
   backup: 0.01,
   rewind: 0.001,
+  rewindAfterChange: 0.01,
   copiedBack: 0.4,
 };
 const WISHES = { publish: 0.01, move: 0.005, snapshot: 0.004, flap: 0 };
@@ -45,22 +46,40 @@ interface Kind {
   readonly wishes?: Partial<CopyScenario["wishes"]>;
 }
 
-const NAMES: readonly Kind[] = [
+const KINDS: readonly Kind[] = [
   { name: "everything", faults: RARE },
   { name: "power", faults: { ...NO_FAULTS, powerLoss: 0.015, late: 0.05, hang: 0.005 } },
   {
     name: "partitions",
-    faults: { ...NO_FAULTS, pairCut: 0.01, registryCut: 0.01, hostCut: 0.01, takeover: 0.005, loss: 0.05 },
+    faults: {
+      ...NO_FAULTS,
+      pairCut: 0.01,
+      registryCut: 0.01,
+      othersCut: 0.01,
+      hostCut: 0.01,
+      takeover: 0.005,
+      loss: 0.05,
+    },
     wishes: { publish: 0.02 },
   },
   {
     name: "restores",
-    faults: { ...NO_FAULTS, hostCut: 0.01, powerLoss: 0.01, backup: 0.03, rewind: 0.006, copiedBack: 0.4 },
-    wishes: { move: 0.01 },
+    faults: { ...NO_FAULTS, hostCut: 0.01, powerLoss: 0.01, backup: 0.04, rewindAfterChange: 0.3, copiedBack: 0.4 },
+    wishes: { move: 0.02 },
   },
   {
     name: "agents",
-    faults: { ...NO_FAULTS, agentCrash: 0.02, lostCache: 0.5, takeover: 0.01, late: 0.1, failure: 0.01 },
+    faults: {
+      ...NO_FAULTS,
+      agentCrash: 0.02,
+      agentCrashAfterChange: 0.3,
+      lostCache: 0.5,
+      takeover: 0.01,
+      late: 0.1,
+      failure: 0.02,
+      backup: 0.02,
+      rewindAfterChange: 0.05,
+    },
   },
   {
     name: "snapshots",
@@ -69,14 +88,18 @@ const NAMES: readonly Kind[] = [
   },
   {
     name: "moves",
-    faults: { ...NO_FAULTS, failure: 0.006, powerLoss: 0.004, late: 0.1, duplication: 0.1, loss: 0.05, hostCut: 0.004 },
+    faults: { ...NO_FAULTS, failure: 0.02, powerLoss: 0.004, late: 0.4, duplication: 0.3, loss: 0.2, hostCut: 0.01 },
     wishes: { move: 0.04, publish: 0.005 },
   },
 ];
 
+export function copyScenarioNameOf(seed: number): CopyScenarioName {
+  return (KINDS[seed % KINDS.length] as Kind).name;
+}
+
 /** Returns the scenario of a seed. Seeds take turns in scenarios and in the number of copies. */
 export function scenarioOf(seed: number, random: Random): CopyScenario {
-  const kind = NAMES[seed % NAMES.length] as Kind;
+  const kind = KINDS[seed % KINDS.length] as Kind;
   const partCount = 1 + random.below(2);
   return {
     name: kind.name,
@@ -85,7 +108,7 @@ export function scenarioOf(seed: number, random: Random): CopyScenario {
     // Each host has room for a copy of every part of the disk and of its snapshots, and for what comes and goes.
     drivesPerHost: partCount * (1 + MOST_SNAPSHOTS) + 2,
     partCount,
-    copies: 1 + (Math.floor(seed / NAMES.length) % 3),
+    copies: 1 + (Math.floor(seed / KINDS.length) % 3),
     isKernel: random.chance(0.5),
     wishes: { ...WISHES, ...kind.wishes },
   };

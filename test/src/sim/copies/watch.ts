@@ -16,6 +16,10 @@ export class Watch {
   };
   readonly #cuts = new Map<string, readonly (readonly number[])[]>();
   #moment = 0;
+  /** Called when a set of counting copies has changed. */
+  onChange: ((disk: CopiedDisk) => void) | undefined;
+  /** Number of changes of sets of counting copies. */
+  changes = 0;
 
   constructor(
     private readonly world: CopyWorld,
@@ -46,6 +50,10 @@ export class Watch {
     if (before.isUnproven && !after.isUnproven) done["disks proven after a restore"] += 1;
     for (const [index, part] of after.parts.entries()) {
       const was = before.parts[index];
+      if (was !== undefined && was.layout !== part.layout) {
+        this.changes += 1;
+        this.onChange?.(after);
+      }
       if (was === undefined || before.isUnproven) continue;
       for (const { deviceId, state } of part.copies) {
         const stateBefore = was.copies.find((copy) => copy.deviceId === deviceId)?.state;
@@ -61,12 +69,26 @@ export class Watch {
     for (const diskId of this.histories.keys()) if (!this.disks().has(diskId)) this.histories.delete(diskId);
   }
 
-  /** A holder begins to serve a part: it reads what the registry has chosen. */
+  /** A holder begins to serve a part: it reads what the registry has chosen, and all that counts is alike. */
   chosen(diskId: DiskId, part: number): void {
+    this.#checkAlike(diskId, part);
     const history = this.histories.get(diskId);
     const now = this.moment();
     for (const block of history?.parts[part] ?? []) block.choose(now, history?.lostPower.has(part) ?? false);
     history?.lostPower.delete(part);
+  }
+
+  #checkAlike(diskId: DiskId, part: number): void {
+    const disk = this.disks().get(diskId);
+    const stored = disk?.parts[part];
+    if (disk === undefined || stored === undefined || disk.isUnproven) return;
+    const [first, ...others] = devicesIn(stored, "COUNTS");
+    const contents = (deviceId: DeviceId): string => this.world.driveOf(deviceId).contents.join();
+    for (const other of others)
+      if (first !== undefined && contents(other) !== contents(first))
+        this.world.violation(
+          `${diskId} part ${part} is served, and of its counting copies ${first} has ${contents(first)}, ${other} ${contents(other)}`,
+        );
   }
 
   /** A holder has cut: at this moment the targets have what the disk has. */

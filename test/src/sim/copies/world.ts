@@ -57,6 +57,7 @@ export class SimulatedCopies implements CopyWorld {
     }
     this.deviceIds = [...this.#drives.keys()];
     this.#chaos = new Chaos(this);
+    this.watch.onChange = ({ publication }) => publication && this.#chaos.changed(publication.hostId);
   }
 
   /** Runs so many turns under faults, and then until everything has converged. Throws a Violation. */
