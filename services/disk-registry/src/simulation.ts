@@ -7,7 +7,6 @@ export { REGISTRY_LIMITS, type RegistryLimits } from "./config/limits.js";
 export {
   addCopy,
   freeable,
-  isFollowed,
   keptCopies,
   leaveCopy,
   leaveSurplus,
@@ -17,7 +16,7 @@ export {
   retryTarget,
   sessionOfCopy,
 } from "./model/copies/adding.js";
-export { type CopiedDisk, changePart, copyOf, devicesIn } from "./model/copies/copied-disk.js";
+export { type CopiedDisk, changePart, devicesIn } from "./model/copies/copied-disk.js";
 export { dropCopy } from "./model/copies/drops.js";
 export { orderOf } from "./model/copies/order.js";
 export {

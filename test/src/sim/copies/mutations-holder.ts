@@ -133,6 +133,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-clean-after-failure",
+    scenario: "partitions",
     mistake: "an end is said to be clean after a user was told of a failure",
     replaced: [inPlaceOf("disk-agent/model/copies/holder", "noteRequestFailed", () => (holder) => holder)],
   },
@@ -159,6 +160,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-dead-before-resume",
+    scenario: "agents",
     mistake: "an agent that restarted between the load of a table and its resume takes the table for recorded",
     replaced: [
       inPlaceOf("disk-agent/model/copies/holder", "recovered", () => (holder) => ({
@@ -184,6 +186,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-amid-writes",
+    scenario: "snapshots",
     mistake: "a snapshot is cut while writes are in flight",
     replaced: [
       inPlaceOf(
@@ -251,6 +254,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-off-reads",
+    scenario: "partitions",
     mistake: "a holder reads its own copy although it does not hear the others",
     replaced: [inPlaceOf("disk-agent/model/copies/holder", "isFresh", () => () => true)],
   },

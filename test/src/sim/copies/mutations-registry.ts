@@ -141,6 +141,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-drop-of-old-session",
+    scenario: "moves",
     mistake: "a drop of an earlier session or revision is obeyed",
     replaced: [
       inPlaceOf("disk-registry/model/copies/drops", "dropCopy", ({ dropCopy }) => (disk, request, at) => {
@@ -172,6 +173,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-forget-the-leaving",
+    scenario: "moves",
     mistake: "a fence does not ask the copies that leave, which the former holder may read",
     replaced: [
       inPlaceOf(
@@ -190,6 +192,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-leave-too-early",
+    scenario: "restores",
     mistake: "a copy leaves before the records say which others count",
     replaced: [
       inPlaceOf(

@@ -43,7 +43,7 @@ export interface Said {
   readonly jobId?: string;
 }
 
-export interface CleanEnd {
+interface CleanEnd {
   readonly revision: number;
   readonly isClean: boolean;
 }
@@ -107,7 +107,7 @@ export interface SimDrive {
   io(session: number, connection: number, io: Io, answered: Answer<IoAnswer>): void;
 }
 
-export interface SimMachine {
+interface SimMachine {
   serve(diskId: DiskId, runId: string, order: HolderOrder, answer: Answer<boolean>): void;
   end(diskId: DiskId, session: number, answer: Answer<CleanEnd>): void;
 }

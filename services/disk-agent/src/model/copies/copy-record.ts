@@ -15,7 +15,7 @@ export interface CopyRecord {
 }
 
 /** A place for a record, with a number that grows with each write; undefined when its checksum is wrong. */
-export type RecordSlot = { readonly written: number; readonly record: CopyRecord } | undefined;
+type RecordSlot = { readonly written: number; readonly record: CopyRecord } | undefined;
 export type RecordSlots = readonly [RecordSlot, RecordSlot];
 
 /** Returns the last record that was written whole; undefined for none. */

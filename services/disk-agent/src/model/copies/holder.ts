@@ -10,7 +10,7 @@ export const LEG_TIMEOUT_MS = 8_000;
  * How far a copy is that is being filled. `settling`: all regions are copied; flushes reach the copy, which is flushed
  * once. `synced`: it has all that the others have. `bound`: the registry may count it; no write is acknowledged without it.
  */
-export type Filling = "copying" | "settling" | "synced" | "bound";
+type Filling = "copying" | "settling" | "synced" | "bound";
 
 /** A holder's way to one copy. */
 export interface Leg {
@@ -42,7 +42,7 @@ export interface HolderPart {
 }
 
 /** A snapshot that the holder makes. `draining`: no new write begins in any part, until none is in flight. */
-export interface HolderSnapshot {
+interface HolderSnapshot {
   readonly jobId: string;
   /** Disk that the targets become. */
   readonly diskId: DiskId;
@@ -114,7 +114,7 @@ export function takeOrder(diskId: DiskId, holder: Holder | undefined, order: Ord
 }
 
 /** Returns whether the targets of the snapshot get what is written. */
-export function isFilling(snapshot: HolderSnapshot | undefined): boolean {
+function isFilling(snapshot: HolderSnapshot | undefined): boolean {
   return snapshot?.phase === "copying" || snapshot?.phase === "draining";
 }
 

@@ -36,7 +36,7 @@ export function nextStep(holder: Holder, request: CopyRequest, nowMs: number): R
 }
 
 /** Returns the copies on which the request must be done. */
-export function legsOf({ legs }: HolderPart, { kind, block, answers }: CopyRequest): readonly Leg[] {
+function legsOf({ legs }: HolderPart, { kind, block, answers }: CopyRequest): readonly Leg[] {
   if (kind === "read") {
     const readable = legs.filter(({ use, failure }) => use === "COUNTS" && failure === undefined);
     return [...readable.filter(({ deviceId }) => answers.has(deviceId)), ...readable].slice(0, 1);

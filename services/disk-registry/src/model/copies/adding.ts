@@ -12,7 +12,7 @@ import {
 } from "./copied-disk.js";
 
 /** Returns whether the holder follows the present revision. */
-export function isFollowed({ publication }: CopiedDisk): boolean {
+function isFollowed({ publication }: CopiedDisk): boolean {
   return publication?.confirmedRevision === publication?.revision;
 }
 

@@ -38,7 +38,7 @@ export interface CopiedPart {
  * ENDING      the holder is asked to end; its report of a clean end still counts
  * FENCING     a higher session is being opened; no report of the former holder counts
  */
-export type PublicationState = "PUBLISHING" | "PUBLISHED" | "ENDING" | "FENCING";
+type PublicationState = "PUBLISHING" | "PUBLISHED" | "ENDING" | "FENCING";
 
 export interface CopiedPublication {
   readonly hostId: HostId;

@@ -3,7 +3,7 @@ import { keptCopies } from "./adding.js";
 import { type CopiedDisk, type CopiedPart, copyOf, devicesIn } from "./copied-disk.js";
 
 /** A device that may get a copy. */
-export interface Candidate {
+interface Candidate {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly rack: string;
