@@ -72,6 +72,12 @@ const REFUSED: readonly [string, Call, string, string][] = [
     "size_bytes is -1",
   ],
   ["CreateDisk, nowhere", (o) => o.createDisk(disk({ az: "" })), "InvalidArgumentError", "az and host_id"],
+  ...[2, -1].map((copies): [string, Call, string, string] => [
+    `CreateDisk, ${copies} copies`,
+    (o) => o.createDisk(disk({ copies })),
+    "InvalidArgumentError",
+    "not yet available",
+  ]),
   ["CreateDisk, malformed az", (o) => o.createDisk(disk({ az: "../z" })), "InvalidArgumentError", "az"],
   ["CreateDisk, malformed pool", (o) => o.createDisk(disk({ pool: "\0" })), "InvalidArgumentError", "pool"],
   ["CreateDisk, unknown host", (o) => o.createDisk(disk({ hostId: "h9" })), "NotFoundError", "h9"],

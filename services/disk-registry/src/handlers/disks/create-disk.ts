@@ -46,6 +46,12 @@ function parseRequest(request: CreateDiskRequest): DiskRequest {
       about: { field: "az" },
     });
   }
+  if (request.copies < 0 || request.copies > 1) {
+    throw new InvalidArgumentError(
+      `copies is ${request.copies}: disks of several copies are not yet available, so leave it out or give 1`,
+      { about: { field: "copies" } },
+    );
+  }
   return {
     sizeBytes: parseSizeBytes("size_bytes", request.sizeBytes),
     az,

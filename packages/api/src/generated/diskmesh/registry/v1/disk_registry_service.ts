@@ -499,6 +499,11 @@ export interface CreateDiskRequest {
    * effect. Default: KEEP.
    */
   onHostSilence: OnHostSilence;
+  /**
+   * Number of copies of the disk's bytes, on different hosts. 0 and 1: one copy. More are not yet available:
+   * INVALID_ARGUMENT.
+   */
+  copies: number;
 }
 
 /** The created disk, or the existing disk of an earlier identical request. */
@@ -3954,6 +3959,7 @@ function createBaseCreateDiskRequest(): CreateDiskRequest {
     limits: undefined,
     exportKind: ExportKind.UNSPECIFIED,
     onHostSilence: OnHostSilence.UNSPECIFIED,
+    copies: 0,
   };
 }
 
@@ -3991,6 +3997,9 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
     if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
       writer.uint32(88).int32(onHostSilenceToNumber(message.onHostSilence));
+    }
+    if (message.copies !== 0) {
+      writer.uint32(96).int32(message.copies);
     }
     return writer;
   },
@@ -4096,6 +4105,14 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
             message.onHostSilence = onHostSilenceFromJSON(reader.int32());
             continue;
           }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.copies = reader.int32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4126,6 +4143,7 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
       : undefined;
     message.exportKind = object.exportKind ?? ExportKind.UNSPECIFIED;
     message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
+    message.copies = object.copies ?? 0;
     return message;
   },
 };
