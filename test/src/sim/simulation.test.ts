@@ -60,7 +60,8 @@ describe("simulation", function () {
     console.log(output.replace(/^/gm, "      ").trimEnd());
     expect(code, output).to.equal(0);
     const found = output.match(/^[\w-]+(?=: seed \d+ of at most \d+\b)/gm);
-    expect(found).to.deep.equal(MUTATIONS.map(({ name }) => name));
+    const ofMesh = MUTATIONS.filter(({ simulation }) => simulation === undefined);
+    expect(found).to.deep.equal(ofMesh.map(({ name }) => name));
   });
 
   it("a mutation that no seed reaches is reported", async () => {

@@ -168,7 +168,10 @@ export class Chaos {
     const { random } = this.world;
     this.#cut(hostId, REGISTRY);
     if (random.chance(0.5)) this.#cutFromOthers(hostId);
-    else this.world.after(random.between(0, 15_000), () => this.#hasStopped || this.#cutFromOthers(hostId));
+    else this.world.after(random.between(0, 10_000), () => this.#hasStopped || this.#cutFromOthers(hostId));
+    // Who runs something on the host wants it elsewhere.
+    for (const [diskId, wanted] of this.world.wants)
+      if (wanted === hostId && random.chance(0.7)) this.world.wants.set(diskId, random.pick(this.world.hostIds));
   }
 
   #cutFromOthers(hostId: HostId): void {

@@ -1,3 +1,7 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { runCopySeed } from "./run-seed.js";
 
@@ -23,5 +27,14 @@ describe("simulation of disks with several copies", function () {
       for (const [what, count] of Object.entries(counts)) done[what] = (done[what] ?? 0) + count;
     }
     for (const [what, count] of Object.entries(done)) expect(count, what).to.be.greaterThan(0);
+  });
+
+  it("each mistake is found within the seeds that its entry states", async function () {
+    leaveToVerify(this);
+    const mainFile = fileURLToPath(new URL("../main.js", import.meta.url));
+    // Rejects unless the exit code is 0, which it is when all are found.
+    const { stdout } = await promisify(execFile)(process.execPath, [mainFile, "--copies", "--mutate", "all"]);
+    expect(stdout).to.match(/^copies-no-choice: seed \d+ of at most 3000\b/m);
+    expect(stdout).not.to.contain(": no of at most");
   });
 });

@@ -4,7 +4,7 @@ type Holder = Parameters<Modules["disk-agent/model/copies/holder"]["isServing"]>
 type HolderPart = Holder["parts"][number];
 type Leg = HolderPart["legs"][number];
 
-const COPIES = { simulation: "copies", withinSeeds: 3_000, foundBy: 1 } as const;
+const COPIES = { simulation: "copies", withinSeeds: 3_000 } as const;
 
 /** Returns the holder without the copies that are not kept. */
 const without = (holder: Holder, isKept: (leg: Leg) => boolean): Holder => ({
@@ -12,6 +12,7 @@ const without = (holder: Holder, isKept: (leg: Leg) => boolean): Holder => ({
   parts: holder.parts.map((part) => ({ ...part, legs: part.legs.filter(isKept) })),
 });
 
+const isHeard = ({ failure }: Leg): boolean => failure !== "silent" && failure !== "given up";
 const hasNotFailed = ({ failure }: Leg): boolean => failure === undefined;
 
 /** Mistakes of the holder of a disk with several copies. */
@@ -19,6 +20,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-acknowledge-before-drop",
+    foundBy: 13,
     mistake: "a write is acknowledged without a failed copy before the registry has dropped it",
     replaced: [
       inPlaceOf(
@@ -33,6 +35,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-serve-before-record",
+    foundBy: 1,
     mistake: "a layout is served before the records of its copies say so",
     replaced: [
       inPlaceOf(
@@ -71,6 +74,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-one-record-slot",
+    foundBy: 3,
     mistake: "a record is written over the latest one, so that a torn write loses it",
     replaced: [
       inPlaceOf("disk-agent/model/copies/copy-record", "slotToWrite", ({ slotToWrite }) => (slots) => ({
@@ -82,6 +86,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-fill-from-any",
+    foundBy: 3,
     mistake: "a copy is filled from one that does not count",
     replaced: [
       inPlaceOf(
@@ -97,6 +102,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-equal-too-early",
+    foundBy: 1,
     mistake: "a copy is said to be equal while it is being filled",
     replaced: [
       inPlaceOf(
@@ -119,6 +125,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-equal-unflushed",
+    foundBy: 7,
     mistake: "a copy is said to be equal before it was flushed",
     replaced: [
       inPlaceOf(
@@ -132,20 +139,15 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...COPIES,
-    name: "copies-clean-after-failure",
-    scenario: "partitions",
-    mistake: "an end is said to be clean after a user was told of a failure",
-    replaced: [inPlaceOf("disk-agent/model/copies/holder", "noteRequestFailed", () => (holder) => holder)],
-  },
-  {
-    ...COPIES,
     name: "copies-clean-unflushed",
+    foundBy: 71,
     mistake: "an end is said to be clean before the copies are flushed",
     replaced: [inPlaceOf("disk-agent/model/copies/holder", "isCleanEnd", () => (holder) => !holder.hasFailed)],
   },
   {
     ...COPIES,
     name: "copies-trust-rebooted",
+    foundBy: 3,
     mistake: "a copy counts on whose machine restarted between a write and its flush",
     replaced: [
       inPlaceOf(
@@ -159,22 +161,8 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...COPIES,
-    name: "copies-dead-before-resume",
-    scenario: "agents",
-    mistake: "an agent that restarted between the load of a table and its resume takes the table for recorded",
-    replaced: [
-      inPlaceOf("disk-agent/model/copies/holder", "recovered", () => (holder) => ({
-        ...holder,
-        parts: holder.parts.map((part) => ({
-          ...part,
-          legs: part.legs.map((leg) => ({ ...leg, recordedLayout: part.layout })),
-        })),
-      })),
-    ],
-  },
-  {
-    ...COPIES,
     name: "copies-write-after-cut",
+    foundBy: 5,
     mistake: "the targets of a snapshot are written after the cut was said",
     replaced: [
       inPlaceOf("disk-agent/model/copies/cut", "cut", ({ cut }) => (holder, writesInFlight) => {
@@ -186,7 +174,8 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-amid-writes",
-    scenario: "snapshots",
+    foundBy: 748,
+    scenario: "moves",
     mistake: "a snapshot is cut while writes are in flight",
     replaced: [
       inPlaceOf(
@@ -201,6 +190,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-part-by-part",
+    foundBy: 15,
     mistake: "each part of a snapshot is cut at its own moment",
     replaced: [
       inPlaceOf("disk-agent/model/copies/cut", "beginDraining", ({ beginDraining }) => (holder) => {
@@ -220,6 +210,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-discard-on-one",
+    foundBy: 3,
     mistake: "some changes of bytes go to one copy alone",
     replaced: [
       inPlaceOf("disk-agent/model/copies/requests", "nextStep", ({ nextStep }) => (holder, request, nowMs) => {
@@ -236,6 +227,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-off-writes",
+    foundBy: 13,
     mistake: "a holder that hears none but its own copy acknowledges writes on it alone",
     replaced: [
       inPlaceOf(
@@ -243,19 +235,23 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
         "nextStep",
         ({ nextStep }) =>
           (holder, request, nowMs) =>
-            nextStep(
-              without(holder, ({ failure }) => failure !== "silent"),
-              request,
-              nowMs,
-            ),
+            nextStep(without(holder, isHeard), request, nowMs),
       ),
     ],
   },
   {
     ...COPIES,
     name: "copies-cut-off-reads",
-    scenario: "partitions",
+    foundBy: 97,
     mistake: "a holder reads its own copy although it does not hear the others",
-    replaced: [inPlaceOf("disk-agent/model/copies/holder", "isFresh", () => () => true)],
+    replaced: [
+      inPlaceOf(
+        "disk-agent/model/copies/requests",
+        "nextStep",
+        ({ nextStep }) =>
+          (holder, request, nowMs) =>
+            nextStep(request.kind === "read" ? without(holder, isHeard) : holder, request, nowMs),
+      ),
+    ],
   },
 ];

@@ -3,7 +3,7 @@ import { inPlaceOf, type Modules, type Mutation } from "../mutation.js";
 type Disk = Parameters<Modules["disk-registry/model/copies/publications"]["completeSession"]>[0];
 type Copy = Disk["parts"][number]["copies"][number];
 
-const COPIES = { simulation: "copies", withinSeeds: 3_000, foundBy: 1 } as const;
+const COPIES = { simulation: "copies", withinSeeds: 3_000 } as const;
 
 const changeCopies = (disk: Disk, change: (copy: Copy) => Copy): Disk => ({
   ...disk,
@@ -21,6 +21,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-believe-the-store",
+    foundBy: 32,
     mistake: "a restored store is believed before the highest record was heard",
     replaced: [
       inPlaceOf("disk-registry/model/copies/records", "prove", ({ prove }) => (disk, heard) => {
@@ -37,6 +38,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-believe-the-dropped",
+    foundBy: 17,
     mistake: "a dropped copy counts again once its host is back",
     replaced: [
       inPlaceOf(
@@ -55,6 +57,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-drop-the-last",
+    foundBy: 3,
     mistake: "the last copy is dropped, too",
     replaced: [
       inPlaceOf("disk-registry/model/copies/drops", "dropCopy", ({ dropCopy, withDropped }) => (disk, request, at) => {
@@ -78,6 +81,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-no-choice",
+    foundBy: 10,
     mistake: "after an unclean end all copies count on",
     replaced: [
       inPlaceOf(
@@ -92,6 +96,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-choose-again",
+    foundBy: 77,
     mistake: "a copy that was not chosen counts again in the next session",
     replaced: [
       inPlaceOf(
@@ -113,6 +118,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-renewed-as-clean",
+    foundBy: 208,
     mistake: "a publication that is renewed for the same host is taken for clean",
     replaced: [
       inPlaceOf(
@@ -129,6 +135,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-late-clean-end",
+    foundBy: 8,
     mistake: "a clean end of another session or revision is believed",
     replaced: [
       inPlaceOf("disk-registry/model/copies/publications", "noteCleanEnd", () => (disk) => ({
@@ -141,6 +148,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-drop-of-old-session",
+    foundBy: 1168,
     scenario: "moves",
     mistake: "a drop of an earlier session or revision is obeyed",
     replaced: [
@@ -153,12 +161,14 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-lost-export-goes-on",
+    foundBy: 36,
     mistake: "a node agent that restarted with writes in flight goes on in the same session",
     replaced: [inPlaceOf("disk-registry/model/copies/publications", "isExportLost", () => () => false)],
   },
   {
     ...COPIES,
     name: "copies-drop-at-once",
+    foundBy: 9,
     mistake: "a copy that does not grant is dropped before its former holder has stopped to read it",
     replaced: [
       inPlaceOf(
@@ -172,41 +182,8 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...COPIES,
-    name: "copies-forget-the-leaving",
-    scenario: "moves",
-    mistake: "a fence does not ask the copies that leave, which the former holder may read",
-    replaced: [
-      inPlaceOf(
-        "disk-registry/model/copies/publications",
-        "completeSession",
-        ({ completeSession }) =>
-          (disk, grants) => {
-            const leaving = disk.parts.flatMap(({ copies }) =>
-              copies.flatMap(({ state, deviceId }) => (state === "LEAVING" ? deviceId : [])),
-            );
-            return completeSession(disk, { ...grants, excused: new Set([...grants.excused, ...leaving]) });
-          },
-      ),
-    ],
-  },
-  {
-    ...COPIES,
-    name: "copies-leave-too-early",
-    scenario: "restores",
-    mistake: "a copy leaves before the records say which others count",
-    replaced: [
-      inPlaceOf(
-        "disk-registry/model/copies/adding",
-        "leaveCopy",
-        ({ leaveCopy }) =>
-          (disk, ...rest) =>
-            leaveCopy(asFollowed(disk), ...rest),
-      ),
-    ],
-  },
-  {
-    ...COPIES,
     name: "copies-free-too-early",
+    foundBy: 19,
     mistake: "a copy is erased before its holder follows a layout without it",
     replaced: [
       inPlaceOf(
@@ -221,6 +198,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-on-one-host",
+    foundBy: 9,
     mistake: "a repair chooses the host that has the other copy",
     replaced: [
       inPlaceOf(
@@ -239,6 +217,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-proof-without-fence",
+    foundBy: 3,
     mistake: "records prove a restored store while a holder of a lost order goes on",
     replaced: [inPlaceOf("disk-registry/model/copies/records", "asUnproven", () => (disk) => disk)],
   },

@@ -8,6 +8,8 @@ const MOST_REQUESTS = 4;
 /** Users of all disks: they read, write and flush wherever a disk is served, also where it should not be any more. */
 export class Users {
   #value = 0;
+  /** Holders of which a write has failed. */
+  readonly #failed = new WeakSet<HolderRun>();
   readonly #pending = new WeakMap<HolderRun, Set<string>>();
 
   constructor(
@@ -20,7 +22,8 @@ export class Users {
     const parts = run.holder.parts.length;
     const at = { diskId, part: random.below(parts), block: random.below(BLOCKS) };
     const what = random.next();
-    if (what < 0.45) this.write(run, at);
+    // A file system is read-only after an error.
+    if (what < 0.45 && !this.#failed.has(run)) this.write(run, at);
     else if (what < 0.8) this.read(run, at);
     else this.flush(run, at.part);
   }
@@ -51,6 +54,7 @@ export class Users {
       run.request("write", part, block, value, (answer) => {
         done();
         // A write that failed may still come to a copy, until another session begins.
+        if (answer === undefined) this.#failed.add(run);
         if (answer === undefined || use === undefined) return;
         use.endsAt = this.watch.moment();
         use.isOptional = false;
