@@ -3,7 +3,7 @@ import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { findPlace, Kernel, TRIALS } from "./kernel.js";
 
 /** Above the time limits of a start and of a test. */
-const TIMEOUT_MS = 660_000;
+const TIMEOUT_MS = 1_800_000;
 /** Suite of whole meshes, whose processes share one slow processor. */
 const MESH = "mesh";
 const MESH_TIMEOUT_MS = 3_600_000;

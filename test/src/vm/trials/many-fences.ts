@@ -21,7 +21,7 @@ const DIRTY_BYTES = 4 * 1024 * 1024;
 const DEPTH = 32;
 const DEPTH_BESIDES = 4;
 /** Leaves the processor to the fence. */
-const REST_MS = 20;
+const REST_MS = 50;
 const SLOW_MS = 20;
 /** Wait of an order for a drive that hangs. */
 const PENDING_MS = 200;
