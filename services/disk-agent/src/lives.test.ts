@@ -172,7 +172,7 @@ describe("an agent's cache over restarts", () => {
     await registry.registered("host-1", 1);
   });
 
-  it("of a kill while a session is opened has no session of a run without a table, nor an answer without a record", async () => {
+  it("of a kill while a session is opened remembers no session of a run that lacks table or record", async () => {
     const { registry } = scene;
     const [headBytes, runBytes] = [RUN_UNIT_BYTES, 2 * RUN_UNIT_BYTES];
     const runAt = (index: number) => ({ offsetBytes: headBytes + index * runBytes, sizeBytes: runBytes });
@@ -205,8 +205,9 @@ describe("an agent's cache over restarts", () => {
       await scene.agent.process.start();
       await registry.registered("host-1", before);
       const { runs } = await scene.client("disk-registry").listRuns({ deviceId: "dev-a" });
-      const entered = onDevice().map(({ offsetBytes, disk }) => `${offsetBytes} ${disk}`);
-      expect(entered).to.include.members(runs.map((run) => `${run.offsetBytes} ${diskDigest(run.diskId)}`));
+      const entered = onDevice().map(({ offsetBytes, disk, session }) => `${offsetBytes} ${disk} ${session}`);
+      const remembered = runs.map((run) => `${run.offsetBytes} ${diskDigest(run.diskId)} ${run.sessionNumber}`);
+      expect(entered).to.include.members(remembered);
     }
   });
 

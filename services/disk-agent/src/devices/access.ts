@@ -1,8 +1,8 @@
 import { type DeviceId, InvalidArgumentError, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import { LABEL_AREA } from "../model/label.js";
 import { type AgentMemory, isWanted } from "../model/memory.js";
-import { describeRun, endOf, overlaps, type Run } from "../model/runs.js";
-import { sessionAt, whyOutdated } from "../model/sessions.js";
+import { describeRun, endOf, type Run } from "../model/runs.js";
+import { isBytesOfUser, sessionAt, whyOutdated } from "../model/sessions.js";
 import type { GrantedRuns } from "./granted-runs.js";
 import { BELOW_SESSIONS } from "./in-flight.js";
 
@@ -29,6 +29,8 @@ export interface Access {
   readonly sessionNumber: number;
   readonly startBytes: number;
   readonly lengthBytes: number;
+  /** True for a write of the agent past the kernel's caches: of a record, or beside the label. */
+  readonly isPastCaches?: true | undefined;
 }
 
 /**
@@ -42,6 +44,9 @@ export function requireAccess(device: Accessed, memory: AgentMemory, access: Acc
   const about = { device_id: id };
   const outdated = whyOutdated(memory, { deviceId: id, offsetBytes: startBytes }, sessionNumber);
   if (outdated !== undefined) throw new OutdatedError(outdated, { about });
+  // A record is written before its session is remembered. Later sessions of its bytes wait for the write.
+  if (access.isPastCaches && whyChanged === undefined && device.holds)
+    return { offsetBytes: startBytes, sizeBytes: lengthBytes };
   const current = sessionAt(memory, id, startBytes);
   if (current?.number !== sessionNumber)
     throw new UnavailableError(`session ${sessionNumber} of device ${id} is not open on this agent`, { about });
@@ -60,12 +65,12 @@ export function requireAccess(device: Accessed, memory: AgentMemory, access: Acc
   return granted;
 }
 
-/** Returns the label area. Throws UnavailableError while a session has bytes of it, and while the device is not held. */
+/** Returns the label area. Throws UnavailableError while a disk or an erase has it, and while the device is not held. */
 function requireBesideLabel({ id, whyChanged, holds }: Accessed, memory: AgentMemory): Run {
   const { sessions = [] } = memory.devices.get(id) ?? {};
   if (whyChanged !== undefined || !holds) throw notAttached(id);
-  if (!sessions.some((session) => overlaps(session, LABEL_AREA))) return LABEL_AREA;
-  throw new UnavailableError(`a session has the first bytes of device ${id}`, { about: { device_id: id } });
+  if (!sessions.some((session) => isBytesOfUser(session, LABEL_AREA))) return LABEL_AREA;
+  throw new UnavailableError(`a disk or an erase has the first bytes of device ${id}`, { about: { device_id: id } });
 }
 
 export function notAttached(id: DeviceId): UnavailableError {

@@ -33,7 +33,7 @@ import { type DeviceOperation, OperationSums } from "./operation-sums.js";
 type Withdrawable<Options> = Options & { readonly signal?: AbortSignal };
 type Submit = (handle: OpenHandle) => Promise<void>;
 
-type Io = Access & { readonly operation: DeviceOperation; readonly isPastCaches?: true | undefined };
+type Io = Access & { readonly operation: DeviceOperation };
 
 /**
  * One device: its state, its sessions and all its I/O. Every read or write goes through `#io`, which checks device and

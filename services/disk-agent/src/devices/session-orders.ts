@@ -4,7 +4,7 @@ import type { Ledger } from "../cache/ledger.js";
 import type { Claims } from "../labels/claims.js";
 import { agentMetrics } from "../metrics.js";
 import { type AgentMemory, decideEach } from "../model/memory.js";
-import type { OrderedRun } from "../model/run-record.js";
+import type { OrderedRun, RunRecord } from "../model/run-record.js";
 import { type DeviceRun, describeRun, type Run } from "../model/runs.js";
 import {
   decideCloseSession,
@@ -60,10 +60,9 @@ export class SessionOrders {
     { waitMs, andRemember = () => {} }: OpenOptions = {},
   ): Promise<DeviceOutcome[]> {
     const startedAtMs = performance.now();
-    const newRuns = runs.filter((run) => this.#isNew(run, wish));
-    const notEntered = newRuns.length === 0 ? NONE : await this.#enter(newRuns, wish);
-    const entered = notEntered.size === 0 ? runs : runs.filter((run) => !notEntered.has(run));
-    const verdicts = this.#decide(entered, (memory, run) => decideOpenSession(memory, run, wish));
+    const refusals = runs.some(({ record }) => record !== undefined) ? await this.#prepare(runs, wish) : NONE;
+    const prepared = refusals.size === 0 ? runs : runs.filter((run) => !refusals.has(run));
+    const verdicts = this.#decide(prepared, (memory, run) => decideOpenSession(memory, run, wish));
     if (runs.every((run) => ["supersede", "same"].includes(verdicts.get(run)?.verdict ?? ""))) andRemember();
     // Wakes waiting I/O of lower sessions, which fails now.
     this.#devices.changes.touch();
@@ -71,7 +70,7 @@ export class SessionOrders {
     return Promise.all(
       runs.map(async (run) => {
         const verdict = verdicts.get(run);
-        const notGranted = () => notEntered.get(run) ?? this.#unknown(run);
+        const notGranted = () => refusals.get(run) ?? this.#unknown(run);
         const came = verdict ? await this.#grant(run, wish, verdict, waitMs) : notGranted();
         measure(wish, came, performance.now() - startedAtMs);
         return { ...bytesOf(run), ...came, stamp };
@@ -79,26 +78,32 @@ export class SessionOrders {
     );
   }
 
-  /** Returns whether the run may be opened for a holder, and is to enter its device's table before. */
-  #isNew(run: OrderedRun, wish: SessionWish): boolean {
-    if (run.record === undefined || wish.holderHostId === "" || !this.#devices.has(run.deviceId)) return false;
-    const { verdict } = decideOpenSession(this.#ledger.memory, run, wish).verdict;
-    return (verdict === "supersede" || verdict === "same") && !this.claims.tables.has(run, wish.diskId);
-  }
-
-  /** Enters the runs into the tables of their devices. Returns those that are not there, with the reasons. */
-  async #enter(runs: readonly DeviceRun[], { diskId, number }: SessionWish): Promise<ReadonlyMap<DeviceRun, Came>> {
-    const refusals = await Promise.all(runs.map((run) => this.claims.tables.enter(run, diskId, number)));
+  /**
+   * Enters runs with a record into the tables of their devices, and writes their records. That is durable before the session
+   * is remembered, because the agent's next life grants what is remembered. Returns the runs for which it failed.
+   */
+  async #prepare(runs: readonly OrderedRun[], wish: SessionWish): Promise<ReadonlyMap<DeviceRun, Came>> {
+    const refusals = await Promise.all(runs.map((run) => this.#prepareRun(run, wish)));
     return new Map(runs.flatMap((run, at) => (refusals[at] === undefined ? [] : [[run, refusals[at]]])));
   }
 
-  /** Has the run carry its record once the session is granted; a session with a holder is refused without it. */
-  async #record(device: Device, run: OrderedRun, { number, ...wish }: SessionWish, came: Came): Promise<Came> {
-    if (run.record === undefined || wish.purpose !== "disk" || !device.attached) return came;
-    const written = { ...run.record, diskId: wish.diskId, sessionNumber: number };
-    if (wish.holderHostId !== "") return (await this.claims.records.write(device, run, written)) ?? came;
-    await this.claims.records.tryWrite(device, run, written);
-    return came;
+  async #prepareRun(run: OrderedRun, wish: SessionWish): Promise<Came | undefined> {
+    const device = this.#devices.find(run.deviceId);
+    if (run.record === undefined || wish.holderHostId === "" || device === undefined) return undefined;
+    const { verdict } = decideOpenSession(this.#ledger.memory, run, wish).verdict;
+    if (verdict !== "supersede" && verdict !== "same") return undefined;
+    if (device.whyChanged !== undefined) return { outcome: "device_changed", message: device.whyChanged };
+    if (!device.attached) return { outcome: "not_attached", message: `device ${run.deviceId} is not attached` };
+    const { tables, records } = this.claims;
+    const isEntered = tables.has(run, wish.diskId);
+    const refusal = isEntered ? undefined : await tables.enter(run, wish.diskId, wish.number);
+    return refusal ?? (await records.write(device, run, recordOf(run.record, wish)));
+  }
+
+  /** Has the run say that its disk is clean, where the order says so. The session does not depend on it. */
+  async #noteEnd(device: Device, { record, ...run }: OrderedRun, wish: SessionWish): Promise<void> {
+    if (record !== undefined && wish.holderHostId === "" && device.attached)
+      await this.claims.records.tryWrite(device, run, recordOf(record, wish));
   }
 
   async #grant(
@@ -117,8 +122,7 @@ export class SessionOrders {
     const isCurrent = () => isCurrentSession(this.#ledger.memory, run, number);
     const granted = device.granted.at(run.offsetBytes);
     const isGranted = granted?.sessionNumber === number && granted.sizeBytes === run.sizeBytes;
-    const record = (outcome: "done" | "already") => this.#record(device, run, wish, { outcome, message: "" });
-    if (isGranted && isServed && isCurrent()) return record("already");
+    if (isGranted && isServed && isCurrent()) return { outcome: "already", message: "" };
     const quiet = await this.#devices.until(
       () => (!isCurrent() || device.isQuietBelow(number, run) ? true : undefined),
       waitMs,
@@ -130,7 +134,8 @@ export class SessionOrders {
     const changed = device.whyChanged;
     if (changed !== undefined && !isFence) return { outcome: "device_changed", message: changed };
     device.granted.grant(number, run);
-    if (device.attached || isFence) return record("done");
+    if (isFence) await this.#noteEnd(device, run, wish);
+    if (device.attached || isFence) return { outcome: "done", message: "" };
     return { outcome: "not_attached", message: `device ${run.deviceId} is not attached` };
   }
 
@@ -180,6 +185,8 @@ export class SessionOrders {
     return { outcome: "outdated", message: whyOutdated(this.#ledger.memory, run, number) ?? "" };
   }
 }
+
+const recordOf = (record: RunRecord, { diskId, number }: SessionWish) => ({ ...record, diskId, sessionNumber: number });
 
 const purposeOf = ({ purpose, holderHostId }: Pick<SessionWish, "purpose" | "holderHostId">) =>
   purpose === "disk" && holderHostId === "" ? "fence" : purpose;

@@ -14,6 +14,7 @@ import {
   labelWrites,
 } from "../model/label.js";
 import { type DeviceRun, overlaps } from "../model/runs.js";
+import { isBytesOfUser } from "../model/sessions.js";
 
 const ZEROS = Buffer.alloc(LABEL_BYTES);
 
@@ -131,7 +132,7 @@ export class Labels {
     const { sessions = [] } = this.#options.ledger.memory.devices.get(deviceId) ?? {};
     const run = { offsetBytes: 0, sizeBytes: LABEL_BYTES };
     // A disk that has all bytes of the device has these, too: they are its user's until they are erased.
-    const isUsers = sessions.some((session) => session.purpose !== "label" && overlaps(session, run));
+    const isUsers = sessions.some((session) => isBytesOfUser(session, run));
     return { identity: file.seen?.identity, handle: file.handle, labelOperations, isUsers };
   }
 

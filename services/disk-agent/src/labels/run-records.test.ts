@@ -86,7 +86,8 @@ describe("the records of runs", () => {
     expect(refused?.outcome).to.equal("io_error");
     expect(refused?.message).to.match(/^the record of bytes 1114112 to 2162687 of device a: .*EIO/);
     expect(await found()).to.deep.equal(written(1));
-    expect((await open(2, aRecord()))?.outcome).to.equal("already");
+    expect(fixture.ledger.memory.devices.get(RUN.deviceId)?.sessions?.map(({ number }) => number)).to.deep.equal([1]);
+    expect((await open(2, aRecord()))?.outcome).to.equal("done");
     expect(await found()).to.deep.equal(written(2));
   });
 

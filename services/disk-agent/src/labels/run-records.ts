@@ -28,8 +28,8 @@ export class RunRecords {
   }
 
   /**
-   * Has the run carry the record in its session, which is granted. Resolves once that is durable, or to the reason why it is
-   * not.
+   * Has the run carry the record of a session, which is not outdated. Resolves once that is durable, or to the reason why
+   * it is not.
    */
   write(device: Device, run: DeviceRun, record: WrittenRecord): Promise<Refusal | undefined> {
     const job = { subject: nameOfRun(run), name: JSON.stringify(record), what: `the record of ${describeRun(run)}` };

@@ -2,7 +2,7 @@ import type { Logger } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
-import { BELOW_SESSIONS } from "../devices/in-flight.js";
+import { BELOW_SESSIONS, NO_SESSION } from "../devices/in-flight.js";
 import type { OpenHandle } from "../devices/open-file.js";
 import { LABEL_AREA, LABEL_BYTES } from "../model/label.js";
 import {
@@ -15,6 +15,7 @@ import {
   withoutRun,
 } from "../model/run-table.js";
 import { type DeviceRun, describeRun, nameOfRun, overlaps } from "../model/runs.js";
+import { isBytesOfUser } from "../model/sessions.js";
 import { diskDigest } from "./disk-digest.js";
 import { type Refusal, Turns } from "./turns.js";
 
@@ -111,8 +112,9 @@ export class RunTables {
   }
 
   async #changeNow(device: Device, decide: Decide): Promise<Refusal | undefined> {
-    // A label that is being written, for one.
-    await this.#options.devices.until(() => (this.#isLabelAreaUsed(device) ? undefined : true));
+    // A label that is being removed, for one, takes the table with it.
+    const isQuiet = () => !this.#isLabelAreaUsed(device) && device.io.isQuietBelow(NO_SESSION, LABEL_AREA);
+    await this.#options.devices.until(() => (isQuiet() ? true : undefined));
     if (!device.attached) return { outcome: "not_attached", message: `device ${device.id} is not attached` };
     const table = await this.#tableOf(device);
     const { entries, refusal } = decide(table.entries);
@@ -146,7 +148,7 @@ export class RunTables {
 
   #isLabelAreaUsed({ id }: Device): boolean {
     const { sessions = [] } = this.#options.ledger.memory.devices.get(id) ?? {};
-    return sessions.some((session) => overlaps(session, LABEL_AREA));
+    return sessions.some((session) => isBytesOfUser(session, LABEL_AREA));
   }
 
   #placeOf({ file: { handle }, labelOperations }: Device): Omit<Known, "table"> {

@@ -220,6 +220,11 @@ export function lastSession(memory: AgentMemory, deviceId: DeviceId): Remembered
   return others.reduce((last, each) => (last !== undefined && last.number >= each.number ? last : each), first);
 }
 
+/** Returns whether bytes of the run may be a user's: of a disk, or of one that is being erased. */
+export function isBytesOfUser(session: RememberedSession, run: Run): boolean {
+  return session.purpose !== "label" && overlaps(session, run);
+}
+
 /** Returns whether a host may do I/O on a run of the device. */
 export function hasHolder(memory: AgentMemory, deviceId: DeviceId): boolean {
   const sessions = memory.devices.get(deviceId)?.sessions ?? [];
