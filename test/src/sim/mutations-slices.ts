@@ -77,7 +77,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 154,
+    foundBy: 334,
     name: "grant-before-table",
     mistake: "the agent opens sessions of runs that the device's table does not have yet",
     replaced: [
@@ -96,7 +96,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 34,
+    foundBy: 304,
     name: "grant-before-record",
     mistake: "the agent grants sessions of runs that do not have the record of the session yet",
     replaced: [
@@ -115,7 +115,6 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 94,
     name: "erased-run-in-table",
     mistake: "the agent leaves erased runs in the device's table",
     replaced: [

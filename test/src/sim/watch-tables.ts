@@ -26,13 +26,18 @@ export function whyNotEntered(placed: Placed, at: number, diskId: string, sessio
   return found.sessionNumber < session ? `its run has the record of session ${found.sessionNumber}` : undefined;
 }
 
-/** Returns the runs in the device's table that the registry does not know. */
+/**
+ * Returns the runs in the device's table that the registry does not know. One that has grown in no session is longer in the
+ * registry.
+ */
 export function unknownEntries(placed: Placed, device: Device): readonly string[] {
   const known = device.runs.map((run) => ({ ...bytesOf(device, run), diskId: run.diskId }));
   const isKnown = (entry: { offsetBytes: number; sizeBytes: number; disk: string }): boolean =>
     known.some(
       ({ offsetBytes, sizeBytes, diskId }) =>
-        offsetBytes === entry.offsetBytes && sizeBytes === entry.sizeBytes && entry.disk === diskDigest(diskId),
+        offsetBytes <= entry.offsetBytes &&
+        offsetBytes + sizeBytes >= entry.offsetBytes + entry.sizeBytes &&
+        (diskId === "" || entry.disk === diskDigest(diskId)),
     );
   return tableOf(placed).flatMap((entry) =>
     isKnown(entry) ? [] : [`bytes ${entry.offsetBytes} + ${entry.sizeBytes} of ${device.deviceId}`],
