@@ -1,7 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { type Logger, UnavailableError } from "@diskmesh/domain";
 import { openHostAuthority } from "@diskmesh/pki";
-import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
+import {
+  type Lifecycle,
+  type ReadinessReport,
+  startLeadingService,
+  systemClock,
+  type Term,
+  type Waiting,
+} from "@diskmesh/service";
 import { databaseName, watchStorageTls } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import { grpcAgents } from "./agents/agent-clients.js";
@@ -39,7 +46,7 @@ export async function start(
     databaseName: databaseName(config.tablet.storage),
     addServices: (server, current: () => Context, readiness) => {
       currentContext = current;
-      addServices(server, current, () => readiness.report());
+      addServices(server, current, () => withoutMassSilence(readiness.report()));
     },
     openApis: async () => {
       const { join, tls } = config;
@@ -56,6 +63,11 @@ export async function start(
     config.moves.bytesPerSecondOfHost = bytesPerSecondOfHost;
     return { moves: { ...config.moves } };
   };
+}
+
+/** Leaves out the alert of a mass silence, which the hosts and ListHosts explain with its cures. */
+function withoutMassSilence(report: ReadinessReport): ReadinessReport {
+  return { ...report, alerts: new Map([...report.alerts].filter(([name]) => name !== "mass_silence")) };
 }
 
 async function lead(
