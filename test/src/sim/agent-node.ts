@@ -17,8 +17,8 @@ import { Lifecycle } from "@diskmesh/service";
 import { BLOCK_BYTES, type Machine } from "./machine.js";
 import type { AgentRun, DevicePlace, Served, World } from "./parts.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
+import { SimProcess } from "./seed/timeline.js";
 import { SimServer } from "./sim-server.js";
-import { SimProcess } from "./timeline.js";
 
 const NO_IO = { totals: () => ({ reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 }), diskIo: () => UNCOUNTED };
 

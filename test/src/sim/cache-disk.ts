@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import type { CacheFileSystem } from "@diskmesh/disk-agent/simulation";
 import type { MachineWorld } from "./drive.js";
-import type { SimProcess } from "./timeline.js";
+import type { SimProcess } from "./seed/timeline.js";
 
 interface Inode {
   readonly ino: number;

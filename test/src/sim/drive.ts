@@ -1,7 +1,7 @@
 import { DeviceIoError } from "@diskmesh/domain";
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
-import type { SimProcess, Timeline } from "./timeline.js";
+import type { SimProcess, Timeline } from "./seed/timeline.js";
 
 /** Parts of the simulated world that a machine uses. */
 export interface MachineWorld {
@@ -19,7 +19,7 @@ export type BlockContents = number;
 export interface Drive {
   readonly name: string;
   readonly blocks: BlockContents[];
-  /** What is in label areas and records, which is smaller than a block, by its position in bytes. */
+  /** Contents of label areas and records, which are smaller than a block, by their positions in bytes. */
   readonly labels: Map<number, Buffer>;
   /**
    * Set when two hosts see the drive: "file" when both agents run on one machine, "drive" when two machines reach it.

@@ -1,6 +1,6 @@
 import { type DeviceLink, type DiskPart, LinkLostError } from "@diskmesh/disk-agent/simulation";
 import { UnavailableError } from "@diskmesh/domain";
-import type { SimProcess, Timeline } from "./timeline.js";
+import type { SimProcess, Timeline } from "./seed/timeline.js";
 
 type Operation<Result> = (part: DiskPart) => Promise<Result>;
 

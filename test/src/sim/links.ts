@@ -3,8 +3,8 @@ import { DomainError, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import { SimLink } from "./link.js";
-import type { SimProcess, Timeline } from "./timeline.js";
-import { type Observer, stackOf } from "./violation.js";
+import type { SimProcess, Timeline } from "./seed/timeline.js";
+import { type Observer, stackOf } from "./seed/violation.js";
 
 /** An agent that serves its devices to holders on other hosts. */
 interface ServedHolders {

@@ -1,8 +1,8 @@
 import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/internal";
 import { type Device, disksOn } from "@diskmesh/disk-registry/simulation";
 import type { Life, World } from "./parts.js";
+import type { SimProcess } from "./seed/timeline.js";
 import type { SimStore } from "./store.js";
-import type { SimProcess } from "./timeline.js";
 
 const NOBODYS: Life = { name: "", diskId: "", epoch: -1 };
 

@@ -2,7 +2,7 @@ import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "@diskmesh/di
 import { DeviceIoError } from "@diskmesh/domain";
 import { CacheDisk } from "./cache-disk.js";
 import { type BlockContents, type Drive, identityOf, type MachineWorld, newDrive, requireUnlocked } from "./drive.js";
-import type { SimProcess } from "./timeline.js";
+import type { SimProcess } from "./seed/timeline.js";
 
 /** A label and a record take one block, a slice of 1 MiB 16 blocks. */
 export const BLOCK_BYTES = 65_536;

@@ -1,7 +1,7 @@
-import { HOLDER_MUTATIONS } from "./copies/mutations-holder.js";
-import { COPY_REGISTRY_MUTATIONS } from "./copies/mutations-registry.js";
 import type { Mutation } from "./mutation.js";
 import { AGENT_MUTATIONS } from "./mutations-agent.js";
+import { HOLDER_MUTATIONS } from "./mutations-copy-holder.js";
+import { COPY_REGISTRY_MUTATIONS } from "./mutations-copy-registry.js";
 import { HOST_MUTATIONS } from "./mutations-hosts.js";
 import { MOVE_MUTATIONS } from "./mutations-moves.js";
 import { REGISTRY_MUTATIONS } from "./mutations-registry.js";

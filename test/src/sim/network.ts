@@ -14,9 +14,9 @@ import type { Faults } from "./faults.js";
 import { LateAbort } from "./late-abort.js";
 import { asToldByLiar, garbled, LIAR } from "./lies.js";
 import { SimLinks } from "./links.js";
+import type { SimProcess, Timeline } from "./seed/timeline.js";
+import { type Observer, stackOf } from "./seed/violation.js";
 import type { ServedMethod, SimServer } from "./sim-server.js";
-import type { SimProcess, Timeline } from "./timeline.js";
-import { type Observer, stackOf } from "./violation.js";
 
 type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 

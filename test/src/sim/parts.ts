@@ -11,9 +11,9 @@ import type { BlockContents } from "./drive.js";
 import type { Faults } from "./faults.js";
 import type { Machine } from "./machine.js";
 import type { SimNetwork } from "./network.js";
+import type { SimProcess, Timeline } from "./seed/timeline.js";
+import type { Observer } from "./seed/violation.js";
 import type { SimStore } from "./store.js";
-import type { SimProcess, Timeline } from "./timeline.js";
-import type { Observer } from "./violation.js";
 
 /** Interface of the simulated world for its parts. */
 export interface World extends Observer {

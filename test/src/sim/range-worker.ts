@@ -1,6 +1,6 @@
 import type { Failure } from "./failure.js";
 import { runAnySeed, type SimulationName } from "./run-any-seed.js";
-import { sumOf } from "./seed-result.js";
+import { sumOf } from "./seed/seed-result.js";
 
 /** Seeds for one worker process. */
 export interface ChunkOrder {

@@ -14,9 +14,9 @@ import { messageOf, silentLogger } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
 import { Tablet } from "@diskmesh/tablet";
 import type { RegistryRun, World } from "./parts.js";
+import { SimProcess } from "./seed/timeline.js";
 import { SimServer } from "./sim-server.js";
 import { SimStorage, type SimStore } from "./store.js";
-import { SimProcess } from "./timeline.js";
 
 /** Address of all registry processes. A random one of several answers. */
 export const REGISTRY_ADDRESS = "registry:7030";

@@ -15,7 +15,7 @@ import { type Client, msOfDuration } from "@diskmesh/rpc";
 import { isExaggerated } from "./lies.js";
 import type { CmsMethod, CmsRequest, MoveMethod, MoveRequest, Operation, Selector, World } from "./parts.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
-import { SimProcess } from "./timeline.js";
+import { SimProcess } from "./seed/timeline.js";
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
 

@@ -1,6 +1,6 @@
 import type { AcknowledgedCopy, Confirmed, World } from "./parts.js";
+import type { SimProcess } from "./seed/timeline.js";
 import { restored, SimStore, type StoreCopy } from "./store.js";
-import type { SimProcess } from "./timeline.js";
 
 /** State of the registry at one moment, and the acknowledgements until then. */
 interface Backup {

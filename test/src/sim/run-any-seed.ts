@@ -1,6 +1,6 @@
 import { copyScenarioNameOf } from "./copies/scenarios.js";
 import { scenarioOf } from "./scenarios.js";
-import type { SeedResult } from "./seed-result.js";
+import type { SeedResult } from "./seed/seed-result.js";
 
 /** The simulators: of whole registries and agents, and of the protocol of disks with several copies alone. */
 export type SimulationName = "mesh" | "copies";

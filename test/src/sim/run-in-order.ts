@@ -2,7 +2,7 @@ import { historyOf, reasonOf } from "./failure.js";
 import type { Mutation } from "./mutation.js";
 import { switchOn, unreachedPlaces } from "./mutation-switch.js";
 import { runAnySeed, type SimulationName, scenarioNameOf } from "./run-any-seed.js";
-import type { SeedResult } from "./seed-result.js";
+import type { SeedResult } from "./seed/seed-result.js";
 
 /** Runs seeds one after another in this process, and stops at the first that breaks a promise. */
 export async function runInOrder(options: {

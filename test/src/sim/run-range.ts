@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import type { Failure } from "./failure.js";
 import type { ChunkOrder, ChunkReport } from "./range-worker.js";
-import { sumOf } from "./seed-result.js";
+import { sumOf } from "./seed/seed-result.js";
 
 const CHUNK_SEEDS = 20;
 /** Maximum printed violations; further ones are counted only. */

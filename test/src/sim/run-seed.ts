@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import type { SeedResult } from "./seed-result.js";
-import { settled } from "./timeline.js";
-import { Violation } from "./violation.js";
+import type { SeedResult } from "./seed/seed-result.js";
+import { settled } from "./seed/timeline.js";
+import { Violation } from "./seed/violation.js";
 import { SimulatedWorld } from "./world.js";
 
 /** Runs one seed from an empty fleet until everything has converged. The same seed and steps give the same result. */

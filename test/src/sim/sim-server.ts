@@ -1,5 +1,5 @@
 import { type MethodDefinition, methodsOf, type RpcServer } from "@diskmesh/rpc";
-import type { SimProcess } from "./timeline.js";
+import type { SimProcess } from "./seed/timeline.js";
 
 export interface ServedMethod {
   readonly method: MethodDefinition;

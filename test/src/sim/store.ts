@@ -12,7 +12,7 @@ import {
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import type { SimNetwork } from "./network.js";
-import type { SimProcess, Timeline } from "./timeline.js";
+import type { SimProcess, Timeline } from "./seed/timeline.js";
 
 const FIRST_CLAIM: Claim = {
   tabletId: "tablet-sim",

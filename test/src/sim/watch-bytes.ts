@@ -10,7 +10,7 @@ import {
 import type { BlockContents, Drive } from "./drive.js";
 import { BLOCK_BYTES, type BlockWrite, type MachineWatch } from "./machine.js";
 import type { BlockRead, Life, RunOfDevice, UserWrite, World } from "./parts.js";
-import type { SimProcess } from "./timeline.js";
+import type { SimProcess } from "./seed/timeline.js";
 import { whyNotEntered } from "./watch-tables.js";
 
 interface Note {

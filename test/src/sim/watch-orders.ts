@@ -18,7 +18,7 @@ import { Bound, compare, DONE, LET_GO, OBEYED, type Order, shortenedSession, tex
 import { blocksOf } from "./machine.js";
 import type { NetworkWatch } from "./network.js";
 import type { AgentRun, Confirmed, RunOfDevice, World } from "./parts.js";
-import type { SimProcess } from "./timeline.js";
+import type { SimProcess } from "./seed/timeline.js";
 
 type ReceivedOrder = Order & { readonly receivedAtMs: number };
 

@@ -15,8 +15,8 @@ import {
 import type { Change } from "@diskmesh/tablet";
 import type { World } from "./parts.js";
 import { silenceTimeoutMs, unavailableRemovalTimeoutMs } from "./registry-node.js";
+import type { SimProcess } from "./seed/timeline.js";
 import type { SimStore } from "./store.js";
-import type { SimProcess } from "./timeline.js";
 
 /** Maximum numbers that one commit takes. While the registry was not rewound, nothing else raises the counters. */
 const MAX_AT_ONCE = 2 ** 10;

@@ -12,7 +12,7 @@ import { PROGRAMS, programPath, writeInitramfs } from "./initramfs.js";
 /** Program that runs the trials. */
 export const TRIALS = fileURLToPath(new URL("main.js", import.meta.url));
 /** Results of all runs that count something, a line of JSON for each. */
-export const TALLY = join(repositoryFolder, ".cache/vm-tally.jsonl");
+const TALLY = join(repositoryFolder, ".cache/vm-tally.jsonl");
 /** Devices of the virtual machine that fail writes to sector FAILING_SECTOR, and the modules of their drivers. */
 const FAILING = {
   virtio: ["-device", "virtio-blk-pci,drive=virtio"],

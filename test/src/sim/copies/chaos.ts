@@ -32,7 +32,7 @@ interface ChaosWorld {
   trace(line: string): void;
 }
 
-/** What happens to the fleet: faults, wishes of operators, and requests of users. */
+/** Events of the fleet: faults, wishes of operators, and requests of users. */
 export class Chaos {
   #backups: CopyStore[] = [];
   #snapshots = 0;
@@ -169,7 +169,7 @@ export class Chaos {
     this.#cut(hostId, REGISTRY);
     if (random.chance(0.5)) this.#cutFromOthers(hostId);
     else this.world.after(random.between(0, 10_000), () => this.#hasStopped || this.#cutFromOthers(hostId));
-    // Who runs something on the host wants it elsewhere.
+    // Users who run something on the host want it elsewhere.
     for (const [diskId, wanted] of this.world.wants)
       if (wanted === hostId && random.chance(0.7)) this.world.wants.set(diskId, random.pick(this.world.hostIds));
   }

@@ -1,5 +1,5 @@
-import { type CopyRecord, latestRecord, type RecordSlots, slotToWrite } from "@diskmesh/disk-agent/simulation";
-import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import { latestRecord, type RecordSlots, slotToWrite } from "@diskmesh/disk-agent/simulation";
+import type { CopyRecord, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { BLOCKS, type CopyWorld, ERASED, type Io, type IoAnswer } from "./parts.js";
 
 /** Record of a drive that has no bytes of a disk. */

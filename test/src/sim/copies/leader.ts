@@ -1,16 +1,15 @@
-import type { HeardRecord } from "@diskmesh/disk-registry/simulation";
-import type { DeviceId, HostId } from "@diskmesh/domain";
+import type { CopyRecord, DeviceId, HostId } from "@diskmesh/domain";
 
 const SILENT_MS = 4_000;
 
-/** What one leader of the registry remembers: nothing of it is durable. */
+/** Memory of one leader of the registry: nothing of it is durable. */
 export class Leader {
   readonly heardAtMs = new Map<HostId, number>();
   readonly registered = new Set<HostId>();
   /** Records of devices that granted a session, by `<session> <device>`. */
-  readonly grants = new Map<string, { readonly record: HeardRecord | undefined; readonly atMs: number }>();
+  readonly grants = new Map<string, { readonly record: CopyRecord | undefined; readonly atMs: number }>();
   /** Records of devices that were only looked at, by `<session> <device>`. */
-  readonly looks = new Map<string, HeardRecord | undefined>();
+  readonly looks = new Map<string, CopyRecord | undefined>();
   /** Session of the last erase that was ordered, by device: a late answer of an earlier one says nothing. */
   readonly erasing = new Map<DeviceId, number>();
   readonly #since = new Map<string, number>();
@@ -43,7 +42,7 @@ export class Leader {
   grantOf(
     session: number,
     deviceId: DeviceId,
-  ): { readonly record: HeardRecord | undefined; readonly atMs: number } | undefined {
+  ): { readonly record: CopyRecord | undefined; readonly atMs: number } | undefined {
     return this.grants.get(`${session} ${deviceId}`);
   }
 }

@@ -1,9 +1,9 @@
-import type { CopyRecord, HolderOrder } from "@diskmesh/disk-agent/simulation";
-import type { CopiedDisk, HeardRecord } from "@diskmesh/disk-registry/simulation";
-import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { HolderOrder } from "@diskmesh/disk-agent/simulation";
+import type { CopiedDisk } from "@diskmesh/disk-registry/simulation";
+import type { CopyRecord, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Random } from "../../random.js";
-import type { Timeline } from "../timeline.js";
-import type { Observer } from "../violation.js";
+import type { Timeline } from "../seed/timeline.js";
+import type { Observer } from "../seed/violation.js";
 import type { CopyFaults } from "./faults.js";
 
 /** Blocks of each part of a disk. */
@@ -24,7 +24,7 @@ export type IoAnswer =
   | { readonly is: "done"; readonly value: number; readonly bootId: string }
   | { readonly is: "failed" | "superseded"; readonly bootId: string };
 
-/** What an agent tells the registry when it registers. */
+/** Registration of an agent. */
 export interface Registration {
   readonly hostId: HostId;
   readonly runId: string;
@@ -32,7 +32,7 @@ export interface Registration {
   readonly served: ReadonlyMap<DiskId, number>;
 }
 
-/** What a holder tells the registry. `revision` is the one in which it says so. */
+/** A holder's message to the registry. `revision` is the one in which it says so. */
 export interface Said {
   readonly diskId: DiskId;
   readonly session: number;
@@ -99,10 +99,10 @@ export interface SimDrive {
   readonly contents: readonly number[];
   readonly durable: readonly number[];
   /** Record of the disk's bytes; undefined where no disk has any. */
-  readonly ownRecord: HeardRecord | undefined;
+  readonly ownRecord: CopyRecord | undefined;
   open(session: number, answered: (isGranted: boolean, highest: number) => void): void;
   writeRecord(record: CopyRecord): void;
-  look(answered: (record: HeardRecord | undefined) => void): void;
+  look(answered: (record: CopyRecord | undefined) => void): void;
   erase(session: number, answered: (isErased: boolean, highest: number) => void): void;
   io(session: number, connection: number, io: Io, answered: Answer<IoAnswer>): void;
 }

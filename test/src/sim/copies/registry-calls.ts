@@ -6,7 +6,6 @@ import {
   completeSession,
   devicesIn,
   endSnapshot,
-  type HeardRecord,
   mayDropUnheard,
   noteCleanEnd,
   noteSnapshotGrant,
@@ -17,7 +16,7 @@ import {
   retryTarget,
   sessionOfCopy,
 } from "@diskmesh/disk-registry/simulation";
-import type { DeviceId, DiskId } from "@diskmesh/domain";
+import type { CopyRecord, DeviceId, DiskId } from "@diskmesh/domain";
 import type { Leader } from "./leader.js";
 import { type CopyWorld, REGISTRY } from "./parts.js";
 import type { CopyStore } from "./store.js";
@@ -40,7 +39,7 @@ export function sayToDevices(registry: Caller, leader: Leader, world: CopyWorld)
 interface Grant {
   readonly isGranted: boolean;
   readonly highest: number;
-  readonly record: HeardRecord | undefined;
+  readonly record: CopyRecord | undefined;
 }
 
 class Calls {
@@ -125,7 +124,7 @@ class Calls {
       const key = `${session} ${deviceId}`;
       if (!leader.looks.has(key)) {
         const drive = world.driveOf(deviceId);
-        this.#send<{ record: HeardRecord | undefined }>(
+        this.#send<{ record: CopyRecord | undefined }>(
           `look ${key}`,
           drive.hostId,
           (answer) => drive.look((record) => answer({ record })),
@@ -183,7 +182,7 @@ class Calls {
   }
 
   #prove(disk: CopiedDisk, session: number): void {
-    const heard = new Map<DeviceId, HeardRecord | undefined>();
+    const heard = new Map<DeviceId, CopyRecord | undefined>();
     for (const deviceId of this.world.deviceIds) {
       const key = `${session} ${deviceId}`;
       const look = this.leader.looks.get(key);

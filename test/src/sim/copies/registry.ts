@@ -87,7 +87,7 @@ export class Registry {
     this.world.watch.committed(before, after);
   }
 
-  // What agents say.
+  // Calls of agents.
 
   register({ hostId, runId, served }: Registration, answer: (isRegistered: true) => void): void {
     const { leader } = this;
@@ -172,7 +172,7 @@ export class Registry {
     this.store.steadiness.set(hostId, noteHeard(was, nowMs));
   }
 
-  // What the registry does by itself.
+  // Work of the registry by itself.
 
   #tick(): void {
     const { leader, store, world } = this;
@@ -289,7 +289,7 @@ export class Registry {
     );
   }
 
-  // What users and operators ask for.
+  // Wishes of users and operators.
 
   create(diskId: DiskId, copiesWished: number, devices: readonly (readonly DeviceId[])[]): void {
     this.commit({

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { SeedResult } from "../seed-result.js";
-import { Violation } from "../violation.js";
+import type { SeedResult } from "../seed/seed-result.js";
+import { Violation } from "../seed/violation.js";
 import { SimulatedCopies } from "./world.js";
 
 /** Runs one seed of the simulator of copies. The same seed and steps give the same result. */

@@ -3,7 +3,7 @@ import { type CopyFaults, NO_FAULTS } from "./faults.js";
 
 export type CopyScenarioName = "everything" | "power" | "partitions" | "restores" | "agents" | "snapshots" | "moves";
 
-/** What a seed is about. */
+/** Faults and wishes of a seed. */
 export interface CopyScenario {
   readonly name: CopyScenarioName;
   readonly faults: CopyFaults;

@@ -1,7 +1,7 @@
 import type { CopiedDisk, Steadiness } from "@diskmesh/disk-registry/simulation";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 
-/** What is durable of the simulated registry. */
+/** Durable state of the simulated registry. */
 export class CopyStore {
   readonly disks: Map<DiskId, CopiedDisk>;
   /** Devices whose bytes nobody needs, before their erase. */

@@ -1,7 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { Random } from "../../random.js";
-import { Timeline } from "../timeline.js";
-import { Violation } from "../violation.js";
+import { Timeline } from "../seed/timeline.js";
+import { Violation } from "../seed/violation.js";
 import { Chaos } from "./chaos.js";
 import type { Drive } from "./drive.js";
 import type { CopyFaults } from "./faults.js";

@@ -90,7 +90,7 @@ class HalvedDrive {
     return (await this.#scene.fixture.sessions.open([run], wish, STAMP, { waitMs }))[0]?.outcome;
   }
 
-  /** What has reached the half. */
+  /** Requests that have reached the half. */
   counters() {
     return countersAt(this.kernelName);
   }

@@ -1,4 +1,4 @@
-import { inPlaceOf, type Modules, type Mutation } from "../mutation.js";
+import { inPlaceOf, type Modules, type Mutation } from "./mutation.js";
 
 type Disk = Parameters<Modules["disk-registry/model/copies/publications"]["completeSession"]>[0];
 type Copy = Disk["parts"][number]["copies"][number];

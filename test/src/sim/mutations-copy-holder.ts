@@ -1,4 +1,4 @@
-import { inPlaceOf, type Modules, type Mutation } from "../mutation.js";
+import { inPlaceOf, type Modules, type Mutation } from "./mutation.js";
 
 type Holder = Parameters<Modules["disk-agent/model/copies/holder"]["isServing"]>[0];
 type HolderPart = Holder["parts"][number];
