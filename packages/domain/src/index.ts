@@ -15,6 +15,7 @@ export { nearestOf, otherNames } from "./nearest.js";
 export * from "./reasons.js";
 export * from "./redaction.js";
 export * from "./role.js";
+export * from "./run-record.js";
 export * from "./sizes.js";
 export * from "./stamp.js";
 export * from "./time-text.js";

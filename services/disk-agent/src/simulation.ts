@@ -8,12 +8,7 @@ export type { AgentEdges } from "./edges.js";
 export type { DiskPart } from "./exports/disk-part.js";
 export { diskDigest } from "./labels/disk-digest.js";
 export { AGENT_LIMITS, type AgentLimits } from "./limits.js";
-export {
-  type CopyRecord,
-  latestRecord,
-  type RecordSlots,
-  slotToWrite,
-} from "./model/copies/copy-record.js";
+export { latestRecord, type RecordSlots, slotToWrite } from "./model/copies/copy-record.js";
 export { beginDraining, cut, endOfFailed } from "./model/copies/cut.js";
 export {
   type Holder,

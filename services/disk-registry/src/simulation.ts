@@ -31,7 +31,7 @@ export {
   noteConfirmed,
   renewSession,
 } from "./model/copies/publications.js";
-export { asUnproven, type HeardRecord, prove } from "./model/copies/records.js";
+export { asUnproven, prove } from "./model/copies/records.js";
 export { misplacedCopy, planRepairs } from "./model/copies/repairs.js";
 export { beginSnapshot, endSnapshot, noteSnapshotGrant, takeCut } from "./model/copies/snapshots.js";
 export { isSteady, noteHeard, noteSilent, type Steadiness, steady } from "./model/copies/steadiness.js";

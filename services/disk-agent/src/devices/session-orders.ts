@@ -1,10 +1,10 @@
-import type { Stamp } from "@diskmesh/domain";
+import type { RunRecord, Stamp } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
 import type { Ledger } from "../cache/ledger.js";
 import type { Claims } from "../labels/claims.js";
 import { agentMetrics } from "../metrics.js";
 import { type AgentMemory, decideEach } from "../model/memory.js";
-import type { OrderedRun, RunRecord } from "../model/run-record.js";
+import type { OrderedRun } from "../model/run-record.js";
 import { type DeviceRun, describeRun, type Run } from "../model/runs.js";
 import {
   decideCloseSession,
@@ -40,7 +40,7 @@ interface OpenOptions {
 export class SessionOrders {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
-  /** What devices say of their runs. */
+  /** Tables and records of runs, on the devices. */
   readonly claims: Claims;
 
   constructor(ledger: Ledger, devices: DeviceTable, claims: Claims) {

@@ -22,7 +22,7 @@ interface ClaimsPage {
   readonly isDamaged: boolean;
 }
 
-/** What devices say of their runs. */
+/** Tables and records of runs, on the devices. */
 export class Claims {
   readonly tables: RunTables;
   readonly records: RunRecords;

@@ -1,7 +1,7 @@
 import { Claim as ClaimMessage, type RunRecord as RunRecordMessage } from "@diskmesh/api/internal";
-import { InvalidArgumentError, parseSizeBytes } from "@diskmesh/domain";
+import { InvalidArgumentError, parseSizeBytes, type RecordedPart, type RunRecord } from "@diskmesh/domain";
 import { LABEL_AREA } from "../model/label.js";
-import type { OrderedRun, RecordedPart, RunRecord } from "../model/run-record.js";
+import type { OrderedRun } from "../model/run-record.js";
 import { RUN_UNIT_BYTES } from "../model/run-table.js";
 import { type DeviceRun, overlaps } from "../model/runs.js";
 import type { Claim } from "./claims.js";

@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { RunRecord } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { type RunRecord, recordWrite } from "../model/run-record.js";
+import { recordWrite } from "../model/run-record.js";
 import { RUN_UNIT_BYTES } from "../model/run-table.js";
 import { DeviceFixture, LEADER, runOf } from "../testing/device-fixture.js";
 

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { DeviceId } from "@diskmesh/domain";
+import type { DeviceId, RunRecord } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { RunRecord } from "../model/run-record.js";
+
 import { decodeTable, MAX_TABLE_ENTRIES, RUN_UNIT_BYTES, tableWrite } from "../model/run-table.js";
 import { DeviceFixture, LEADER, runOf } from "../testing/device-fixture.js";
 import { diskDigest } from "./disk-digest.js";

@@ -8,9 +8,9 @@ export type Refusal = Pick<DeviceOutcome, "outcome" | "message">;
 interface Job {
   /** Jobs of one subject follow each other. */
   readonly subject: string;
-  /** What is done. A job that is repeated while it runs is joined. */
+  /** Name of the work. A job that is repeated while it runs is joined. */
   readonly name: string;
-  /** What is written, for messages. */
+  /** Name of the written thing, for messages. */
   readonly what: string;
 }
 

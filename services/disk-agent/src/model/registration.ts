@@ -19,7 +19,7 @@ export interface RegistrationAnswer extends Incarnation {
     readonly stamp: Stamp;
     /** Registry's record of the device; undefined from a registry of the previous release. */
     readonly expected?: RememberedIdentity | undefined;
-    /** As in `DeviceOrder`. */
+    /** Like those of `DeviceOrder`. */
     readonly endedSessionNumber?: number;
     readonly labelId?: string | undefined;
     /** Floor and sessions that a device takes over if it remembers no session. Absent for 0 and none. */

@@ -1,31 +1,7 @@
-import { parseDiskId } from "@diskmesh/domain";
+import { parseDiskId, type RunRecord } from "@diskmesh/domain";
 import { crc32c } from "./crc32c.js";
 import { BLOCK_BYTES, type LabelWrite } from "./label.js";
 import type { DeviceRun } from "./runs.js";
-
-/** Bytes of a disk on a run. */
-export interface RecordedPart {
-  /** Position among the disk's parts, from 0. */
-  readonly index: number;
-  /** First byte of the part, counted from the run's. */
-  readonly offsetBytes: number;
-  readonly sizeBytes: number;
-}
-
-/** What an order says of a run, for its record. */
-export interface RunRecord {
-  readonly diskSizeBytes: number;
-  readonly blockSizeBytes: number;
-  readonly pool: string;
-  /** Number of the disk's parts. */
-  readonly partCount: number;
-  /** Parts that the run has; empty when nothing on it counts yet. */
-  readonly parts: readonly RecordedPart[];
-  /** Number of the disk's changes within the session. */
-  readonly layout: number;
-  /** True when the holder had written everything back before the session ended it. */
-  readonly clean: boolean;
-}
 
 /** A run as an order names it. */
 export interface OrderedRun extends DeviceRun {

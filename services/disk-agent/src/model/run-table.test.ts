@@ -78,7 +78,7 @@ describe("the table of a device's runs", () => {
         bytes.fill(0xee, block.offsetBytes, block.offsetBytes + block.bytes.length);
         block.bytes.copy(bytes, block.offsetBytes, 0, torn);
         const { entries, counter } = decodeTable(bytes);
-        // What follows the entries does not count.
+        // Bytes behind the entries do not count.
         const isWhole = torn >= 32 + 24 * (after?.length ?? 0);
         expect([entries.length, counter], `${torn}`).to.deep.equal([
           (isWhole ? after : before)?.length,

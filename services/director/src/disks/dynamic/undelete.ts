@@ -72,7 +72,7 @@ function isMeant(
 }
 
 /** Returns the record to restore, or that it is there already. Throws when it cannot be restored. */
-export function decideUndelete(
+function decideUndelete(
   tables: DirectorTables,
   job: Omit<UndeleteJob, "type">,
 ): { readonly isThere: true } | { readonly isThere: false; readonly disk: Disk } {

@@ -1,6 +1,6 @@
-import type { DiskId } from "@diskmesh/domain";
+import type { CopyRecord, DiskId } from "@diskmesh/domain";
 import { expect } from "chai";
-import { type CopyRecord, latestRecord, type RecordSlots, slotToWrite } from "./copy-record.js";
+import { latestRecord, type RecordSlots, slotToWrite } from "./copy-record.js";
 
 const record = (layout: number): CopyRecord => ({
   diskId: "x" as DiskId,

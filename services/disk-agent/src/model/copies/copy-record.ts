@@ -1,18 +1,4 @@
-import type { DeviceId, DiskId } from "@diskmesh/domain";
-
-/** A device's own word on the bytes that it has of a part. It lies beside the bytes, and travels with them. */
-export interface CopyRecord {
-  readonly diskId: DiskId;
-  readonly part: number;
-  /** Number of the set of counting copies. */
-  readonly layout: number;
-  readonly session: number;
-  readonly counting: readonly DeviceId[];
-  /** Copies that a person may make count; none of them is read. */
-  readonly remembered: readonly DeviceId[];
-  /** FREED: the bytes are not needed, and are erased next. */
-  readonly own: "COUNTS" | "COPYING" | "FREED";
-}
+import type { CopyRecord } from "@diskmesh/domain";
 
 /** A place for a record, with a number that grows with each write; undefined when its checksum is wrong. */
 type RecordSlot = { readonly written: number; readonly record: CopyRecord } | undefined;

@@ -1,5 +1,4 @@
-import type { DeviceId, DiskId } from "@diskmesh/domain";
-import type { CopyRecord } from "./copy-record.js";
+import type { CopyRecord, DeviceId, DiskId } from "@diskmesh/domain";
 
 /** Time in ms after which a holder answers no read while a counting copy is not heard. See `isFresh`. */
 export const LEG_SILENCE_MS = 5_000;

@@ -73,7 +73,7 @@ export function noteSettled(holder: Holder, part: number, deviceId: DeviceId): H
   );
 }
 
-/** What a holder tells the registry, each until it is answered. */
+/** A message of a holder to the registry, sent until it is answered. */
 export type HolderWord =
   | { readonly says: "DROP" | "EQUAL"; readonly part: number; readonly deviceId: DeviceId }
   /** The holder follows its revision: all records say so. */

@@ -1,7 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 
 /**
- * What the registry knows of a copy of a part.
+ * State of a copy of a part, as the registry knows it.
  * COUNTS   has every acknowledged write; one of these is read, all are written before a write is acknowledged
  * RESYNC   had every acknowledged write until an unclean end; written behind its copied regions, never read
  * COPYING  has nothing that is believed; written behind its copied regions, never read, dropped without asking

@@ -22,7 +22,7 @@ interface OrderedSnapshot {
   readonly targetSession: number;
 }
 
-/** What a holder is told of the disk. A higher revision of a session replaces a lower one. */
+/** The disk as its holder is told. A higher revision of a session replaces a lower one. */
 export interface HolderOrder {
   readonly session: number;
   readonly revision: number;

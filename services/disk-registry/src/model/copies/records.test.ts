@@ -1,11 +1,11 @@
-import type { DeviceId } from "@diskmesh/domain";
+import type { CopyRecord, DeviceId } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aCopiedDisk, partsOf } from "../../testing/copied-disks.js";
 import { deviceId, diskId, hostId } from "../../testing/fleet-fixture.js";
-import { asUnproven, type HeardRecord, prove } from "./records.js";
+import { asUnproven, prove } from "./records.js";
 
 /** Returns what a device says: `a 7 a+b (c)` has a record of layout 7 with a and b counting and c remembered. */
-function heardOf(text: string): [DeviceId, HeardRecord | undefined] {
+function heardOf(text: string): [DeviceId, CopyRecord | undefined] {
   const [name = "", layout, counting = "", ...more] = text.split(" ");
   const id = deviceId(name);
   if (layout === undefined) return [id, undefined];

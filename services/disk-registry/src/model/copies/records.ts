@@ -1,22 +1,9 @@
-import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { CopyRecord, DeviceId, HostId } from "@diskmesh/domain";
 import { type CopiedDisk, type CopiedPart, type Copy, copyOf } from "./copied-disk.js";
 import { beginFence } from "./publications.js";
 
-/** What a device says of the bytes that it has of a part: the record that lies beside them. */
-export interface HeardRecord {
-  readonly diskId: DiskId;
-  readonly part: number;
-  readonly layout: number;
-  readonly session: number;
-  readonly counting: readonly DeviceId[];
-  /** Copies that a person may have made count since. */
-  readonly remembered: readonly DeviceId[];
-  /** FREED: the bytes are not needed, and may be erased. */
-  readonly own: "COUNTS" | "COPYING" | "FREED";
-}
-
 /** Records of devices by their ids; undefined for a device that was heard and has none. */
-export type HeardRecords = ReadonlyMap<DeviceId, HeardRecord | undefined>;
+export type HeardRecords = ReadonlyMap<DeviceId, CopyRecord | undefined>;
 
 export type Proof =
   | { readonly is: "proven"; readonly disk: CopiedDisk; readonly highestNumber: number }
@@ -58,11 +45,11 @@ export function prove(disk: CopiedDisk, heard: HeardRecords): Proof {
   };
 }
 
-type OwnRecords = Map<DeviceId, HeardRecord>;
+type OwnRecords = Map<DeviceId, CopyRecord>;
 
 /** Returns the part as the highest record or the store says. */
 function highestOf(part: CopiedPart, records: OwnRecords): CopiedPart {
-  let highest: HeardRecord | undefined;
+  let highest: CopyRecord | undefined;
   for (const record of records.values()) if (record.layout > (highest?.layout ?? part.layout)) highest = record;
   if (highest === undefined) return part;
   const { layout, counting, remembered } = highest;

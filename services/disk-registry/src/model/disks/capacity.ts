@@ -17,7 +17,7 @@ export interface PoolCapacity {
   /** Bytes that are free, to be erased, or of deleted disks, on devices that take new disks. */
   readonly soonFreeBytes: number;
   /**
-   * What `soonFreeBytes` must be so that any one host can be emptied: the most bytes of disks, and of those, on one host.
+   * Minimum of `soonFreeBytes` with which any one host can be emptied: the most bytes of disks, and of those, on one host.
    * 0 where only one host has devices.
    */
   readonly repairBytes: number;

@@ -1,29 +1,9 @@
+import type { RunRecord } from "@diskmesh/domain";
 import type { Run } from "../store/runs.js";
 import type { Device, Disk } from "../store/schema.js";
 import { bytesOf, partOffsetBytes } from "../store/slices.js";
 
-/** Bytes of a disk on a run. */
-interface RecordedPart {
-  /** Position among the disk's parts. */
-  readonly index: number;
-  /** First byte, counted from the run's. */
-  readonly offsetBytes: number;
-  readonly sizeBytes: number;
-}
-
-/** What the record in a run's first bytes says of the run, beside disk and session. */
-export interface RunRecord {
-  readonly diskSizeBytes: number;
-  readonly blockSizeBytes: number;
-  readonly pool: string;
-  readonly partCount: number;
-  /** Parts that count and are on the run, in order. */
-  readonly parts: RecordedPart[];
-  readonly layout: number;
-  readonly clean: boolean;
-}
-
-/** What is the same in all records of a disk's session. */
+/** Fields that are equal in all records of a disk's session. */
 interface RecordedSession {
   /** Number of the disk's changes within the session. */
   readonly layout: number;

@@ -1,4 +1,4 @@
-import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { DeviceId, DiskId, HostId, RunRecord } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
@@ -14,7 +14,7 @@ import {
   type RegistryTables,
 } from "../store/schema.js";
 import { type ByteRange, bytesOf } from "../store/slices.js";
-import { type RunRecord, recordOf } from "./run-records.js";
+import { recordOf } from "./run-records.js";
 
 /** Devices of one host that are asked for a session. */
 export interface SessionGroup {

@@ -219,7 +219,7 @@ export interface Run {
    */
   sizeBytes: number;
   /**
-   * What the run's first bytes are to say of it. Only in orders that open a session of a disk. Absent: the run has no
+   * Contents of the record in the run's first bytes. Only in orders that open a session of a disk. Absent: the run has no
    * record, or keeps the present one.
    */
   record: RunRecord | undefined;
@@ -455,7 +455,7 @@ export interface Claim {
   record: RunRecord | undefined;
 }
 
-/** What the device carries. */
+/** Label, table of runs and records of the device. */
 export interface ListClaimsResponse {
   /** ID of this start of the agent. */
   bootId: string;
