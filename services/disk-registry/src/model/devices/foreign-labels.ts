@@ -9,6 +9,7 @@ import {
   type RegistryTables,
   type RegistryTransaction,
 } from "../store/schema.js";
+import { defaultSliceBytes, sliceCount } from "../store/slices.js";
 import { disksText } from "./action-result.js";
 import { strangeLabelText } from "./replaced.js";
 
@@ -50,13 +51,15 @@ export function overwritten(tx: RegistryTransaction, device: Device): Device {
 
 /**
  * Returns why the device is not added yet: its drive was found, and the agent has not read its label, which may be that of
- * a device in use. Returns undefined once the label was read, and where the first bytes may be text of a disk's user.
+ * a device in use. Returns undefined once the label was read, and where the agent reads none: in a drive that is too small
+ * for a label, and in a device that was in operation without slices, whose first bytes may be text of a disk's user.
  */
 export function whyUnread(host: Host | undefined, device: Device): string | undefined {
-  const { deviceId, hostId, labelState, health, runs } = device;
+  const { deviceId, hostId, attachState, labelState, health, sizeBytes, sliceBytes } = device;
   const isFound = identifiedBy(device) !== undefined && health !== "ERROR";
-  const isUsers = runs.some(({ count, lastSessionNumber }) => count === undefined && lastSessionNumber !== undefined);
-  if (!host?.slices || labelState !== undefined || !isFound || isUsers) return undefined;
+  const isLarge = sliceCount({ sizeBytes, sliceBytes: sliceBytes ?? defaultSliceBytes(sizeBytes) }) > 0;
+  const isRead = isLarge && (sliceBytes !== undefined || attachState === "UNKNOWN");
+  if (!host?.slices || labelState !== undefined || !isFound || !isRead) return undefined;
   return `device ${deviceId} of host ${hostId} is not added before its agent has read whether the drive carries a label, which the agent does by itself: add the device again then`;
 }
 
