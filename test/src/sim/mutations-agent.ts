@@ -115,7 +115,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
     withinSeeds: 1800,
-    foundBy: 103,
+    foundBy: 315,
     replaced: [
       inPlaceOf(
         "disk-agent/registration-wire",
@@ -267,7 +267,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 3600,
-    foundBy: 8,
+    foundBy: 332,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(
@@ -300,8 +300,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "two-links-of-a-session",
     mistake: "a link that takes over does not wait for the writes of the one before",
-    withinSeeds: 600,
-    foundBy: 74,
+    withinSeeds: 2100,
+    foundBy: 686,
     scenario: "broken links",
     replaced: [
       inPlaceOf(
@@ -325,7 +325,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "places-not-compared",
     mistake: "the agent takes what its config says for the place of a device, whatever was recorded",
     withinSeeds: 900,
-    foundBy: 46,
+    foundBy: 106,
     scenario: "drives move",
     replaced: compared((recorded, { offsetBytes }) => ({ ...recorded, offsetBytes })),
   },
@@ -352,7 +352,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "cut-off-files-written",
     mistake: "I/O goes on in a file that was found to be cut off",
     withinSeeds: 900,
-    foundBy: 46,
+    foundBy: 106,
     scenario: "drives move",
     replaced: [
       ...compared((recorded) => ({ ...recorded, sizeBytes: 0 })),

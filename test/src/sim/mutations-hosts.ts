@@ -8,7 +8,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 2700,
-    foundBy: 176,
+    foundBy: 968,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/disks/session-plan", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -21,7 +21,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 3900,
-    foundBy: 140,
+    foundBy: 68,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -56,7 +56,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 6900,
-    foundBy: 968,
+    foundBy: 2264,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -88,7 +88,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 9300,
-    foundBy: 140,
+    foundBy: 680,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -124,7 +124,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "silent-while-refused",
     mistake: "an agent whose later registration is refused sends no heartbeats until one is taken",
     withinSeeds: 900,
-    foundBy: 35,
+    foundBy: 71,
     scenario: "refused registrations",
     replaced: [
       inPlaceOf(

@@ -63,7 +63,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "complete-before-copied",
     mistake: "the registry has the target count while its agent still copies",
     withinSeeds: 1200,
-    foundBy: 280,
+    foundBy: 100,
     scenario: "disks move",
     replaced: [
       answeredAs({
@@ -125,7 +125,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "believe-stale-copy",
     mistake: "the registry believes a whole copy of an earlier session, after which the disk was written",
     withinSeeds: 3000,
-    foundBy: 550,
+    foundBy: 1150,
     scenario: "disks move",
     replaced: [
       inPlaceOf(
@@ -186,7 +186,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "equal-without-a-write",
     mistake: "a mirror goes on after a write that its target has failed",
     withinSeeds: 6000,
-    foundBy: 3292,
+    foundBy: 202,
     scenario: "targets fail",
     replaced: [
       inPlaceOf(
@@ -202,7 +202,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "copy-over-a-write",
     mistake: "the copy of a range does not exclude writes to it",
     withinSeeds: 1800,
-    foundBy: 490,
+    foundBy: 190,
     scenario: "disks move",
     replaced: [
       inPlaceOf(

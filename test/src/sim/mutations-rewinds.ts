@@ -76,7 +76,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 750,
-    foundBy: 56,
+    foundBy: 92,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/devices/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
@@ -84,7 +84,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "erase-unknown-disks",
     mistake: "what an unknown disk has on a device is erased",
     withinSeeds: 450,
-    foundBy: 56,
+    foundBy: 20,
     scenario: "copied back",
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, unknownSession: undefined })),
   },
@@ -92,7 +92,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 1200,
-    foundBy: 56,
+    foundBy: 20,
     scenario: "copied back",
     replaced: [
       inPlaceOf(

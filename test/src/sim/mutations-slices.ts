@@ -8,7 +8,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
     name: "keep-former-sessions",
     mistake: "sessions of a device's former drive go on with the drive that the device has adopted",
     withinSeeds: 900,
-    foundBy: 85,
+    foundBy: 295,
     scenario: "drives are adopted",
     replaced: [inPlaceOf("disk-agent/model/sessions", "endSessionsUpTo", () => (memory) => memory)],
   },
@@ -77,7 +77,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 334,
+    foundBy: 6214,
     name: "grant-before-table",
     mistake: "the agent opens sessions of runs that the device's table does not have yet",
     replaced: [
@@ -96,7 +96,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 304,
+    foundBy: 94,
     name: "grant-before-record",
     mistake: "the agent grants sessions of runs that do not have the record of the session yet",
     replaced: [
