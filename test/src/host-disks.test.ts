@@ -67,11 +67,11 @@ describe("a disk on a host, by the diskmesh command", () => {
     );
     await done("limits scratch --read-iops 500 --write-rate 50MiB");
     const row = new RegExp(
-      `^${disk?.diskCid} +scratch +1 MiB .* host-2 +${disk?.path} +reads 500/s, written 50 MiB/s`,
+      `^${disk?.diskCid} +scratch +1 MiB .* host-2 +${disk?.path} +500 reads/s, 50 MiB/s written`,
       "m",
     );
     expect((await done("disks")).out).to.match(row);
-    expect((await done("disks --dynamic")).out).to.match(/^scratch .* host-2 .* reads 500\/s, written 50 MiB\/s/m);
+    expect((await done("disks --dynamic")).out).to.match(/^scratch .* host-2 .* 500 reads\/s, 50 MiB\/s written/m);
     await mesh.clients.registry.addHost({ hostId: "host-2" });
     await mesh.process("host-2").kill();
     await eventually(async () => {

@@ -13,8 +13,6 @@ import { TestMesh } from "./mesh/test-mesh.js";
 const SIZE = 2 * MIB_BYTES;
 const SECRET = Buffer.alloc(SIZE - HEAD_BYTES, "a former user's secret ");
 const ZEROS = Buffer.alloc(HEAD_BYTES + SIZE);
-/** Bytes of a device behind its label. */
-const FULL = Buffer.concat([Buffer.alloc(HEAD_BYTES), SECRET]);
 const PATIENCE = { everyMs: 50 };
 
 describe("devices that leave operation, and what is on them", () => {
@@ -80,7 +78,12 @@ describe("devices that leave operation, and what is on them", () => {
     await client.flush();
     await client.disconnect();
     for (const deviceId of ["d1", "d2"])
-      expect(bytesOf(deviceId).subarray(HEAD_BYTES).equals(FULL), deviceId).to.equal(true);
+      expect(
+        bytesOf(deviceId)
+          .subarray(2 * HEAD_BYTES)
+          .equals(SECRET),
+        deviceId,
+      ).to.equal(true);
   };
   const deleteDisk = async () => {
     await mesh.clients.registry.unpublishDisk({ diskId: "x" });
@@ -124,7 +127,11 @@ describe("devices that leave operation, and what is on them", () => {
       expect(removed.code).to.equal("ACTION_CODE_S_OK");
       expect(removed.unerasedDeviceIds).to.deep.equal(["d1"]);
       expect(removed.message).to.contain("not erased, so they still have their data: d1");
-      expect(bytesOf("d1").subarray(HEAD_BYTES).equals(FULL)).to.equal(true);
+      expect(
+        bytesOf("d1")
+          .subarray(2 * HEAD_BYTES)
+          .equals(SECRET),
+      ).to.equal(true);
       expect(isErased("d2")).to.equal(true);
       await mesh.clients.registry.addDevice({ hostId: "h1", deviceId: "d1" });
       await until("d1", { attachState: AttachState.ATTACHED, dirty: false, keepData: false, removalRequested: false });

@@ -16,7 +16,7 @@ const DEFINITIONS = [common, cpi, director, internal, registry]
   .flatMap((module) => Object.values(module) as object[])
   .filter((value): value is ServiceDefinition => "fullName" in value && "methods" in value);
 
-const ALLOWED = ["Create", "Attach", "Detach", "Delete", "Get", "Resize", "Provide"].map(
+const ALLOWED = ["Create", "Attach", "Detach", "Delete", "Get", "Resize", "Provide", "Undelete"].map(
   (verb) => `${verb}DynamicDisk`,
 );
 const MORE_ALLOWED = ["ListDynamicDisks", "GetDynamicDiskCapacity", "SetDynamicDiskLimits"];

@@ -62,7 +62,7 @@ export const LANGUAGES: Readonly<Record<"Go" | "Python" | "Java", Build>> = {
   Python: async (test, folder) => {
     skipWithout(test, GRPC_TOOLS);
     const python = pythonOf(GRPC_TOOLS);
-    await type("Python", folder, `pip() { :; }; python3() { ${python} "$@"; }`);
+    await type("Python", folder, `pip() { :; }; python3() { "${python}" "$@"; }`);
     const env = { PYTHONPATH: join(folder, "gen") };
     return {
       client: { command: [python, join(SOURCES, "client.py")], env },

@@ -9,7 +9,19 @@ import { allActions, runCommandLine } from "../command-line.js";
 import { EXIT_CODES } from "../output/exit-codes.js";
 
 /** Actions that call no service. */
-const LOCAL = ["contexts", "cpi", "driver", "init", "new-mesh", "restore", "verify", "salvage", "pki", "nats-config"];
+const LOCAL = [
+  "contexts",
+  "cpi",
+  "driver",
+  "init",
+  "new-mesh",
+  "restore",
+  "verify",
+  "salvage",
+  "pki",
+  "nats-config",
+  "version",
+];
 /** Deadlines beside a peer that hangs, and beside one whose absence shows long before on a busy machine. */
 const SHORT = { totalDeadlineMs: 2_000, callDeadlineMs: 700 };
 const LONG = { totalDeadlineMs: 180_000, callDeadlineMs: 120_000 };

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFile
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { bytesText } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { Drive, eventually, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -140,7 +141,7 @@ for (const engine of ["node", "qemu"] as const)
       truncateSync(join(scene.fixture.folder, "a"), BLOCK_BYTES);
       await look();
       expect(problem()).to.deep.include({ level: "ERROR" });
-      expect(problem()?.message).to.include(`the file at the path ${BLOCK_BYTES}`);
+      expect(problem()?.message).to.include(`, is ${bytesText(BLOCK_BYTES)}`);
       const late = client.write(DEVICE_BYTES - BLOCK_BYTES, noise(BLOCK_BYTES), { fua: true }).then(
         () => "written",
         () => "refused",
