@@ -1,11 +1,11 @@
-import { spawn, spawnSync } from "node:child_process";
-import { accessSync, appendFileSync, constants, existsSync, readdirSync, rmSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { accessSync, appendFileSync, constants, readdirSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join, relative } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { Child, eventually, temporaryFolder } from "@diskmesh/testkit";
+import { Child, temporaryFolder } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { PROGRAMS, programPath, writeInitramfs } from "./initramfs.js";
 
@@ -22,23 +22,10 @@ const FAILING = {
 const FAILING_SECTOR = 2048;
 const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
 /** Modules of the trials. Kernels that have some built in lack their modules. */
-const MODULES = [
-  "virtio_pci",
-  "virtio_console",
-  "loop",
-  "dm-mod",
-  "dm-delay",
-  "ext4",
-  "xfs",
-  "virtiofs",
-  "overlay",
-  ...DRIVERS,
-];
+const MODULES = ["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs", ...DRIVERS];
 const MODPROBE_TIMEOUT_MS = 60_000;
 /** Time limit of a start. */
 const START_TIMEOUT_MS = 900_000;
-/** Debian's package qemu-system-common has it outside of PATH. */
-const FILE_SERVER = "/usr/lib/qemu/virtiofsd";
 const CONSOLE_END_LENGTH = 6_000;
 
 interface KernelFiles {
@@ -105,11 +92,6 @@ function namesIn(folder: string): string[] {
   }
 }
 
-interface KernelOptions {
-  readonly seesMachine: boolean;
-  readonly timeoutMs: number;
-}
-
 /** A kernel with device-mapper that runs the trials. */
 export class Kernel implements AsyncDisposable {
   #version = "";
@@ -124,19 +106,16 @@ export class Kernel implements AsyncDisposable {
   ) {}
 
   /**
-   * Starts it, and waits for its first line. With `seesMachine` a virtual machine can mount the files of this one.
-   * `timeoutMs` is the limit of a test, above the one that it has inside.
+   * Starts it, and waits for its first line. `timeoutMs` is the limit of a test, above the one that it has inside.
    */
-  static async start(place: Place, { seesMachine, timeoutMs }: KernelOptions): Promise<Kernel> {
+  static async start(place: Place, timeoutMs: number): Promise<Kernel> {
     const folder = temporaryFolder();
     const path = join(folder, "port");
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(path, resolve));
     const connected = new Promise<Socket>((resolve) => server.once("connection", resolve));
     const [command, ...args] =
-      place === "here"
-        ? [process.execPath, TRIALS, "serve", path]
-        : await qemu(place, { folder, port: path, seesMachine });
+      place === "here" ? [process.execPath, TRIALS, "serve", path] : await qemu(place, folder, path);
     const child = new Child({ name: "kernel", command, args, logFile: join(folder, "console"), env: SETTINGS });
     const socket = await within(child, "no connection", connected, START_TIMEOUT_MS);
     const answers = createInterface({ input: socket })[Symbol.asyncIterator]();
@@ -182,16 +161,10 @@ export class Kernel implements AsyncDisposable {
 const SETTINGS = {
   /** A write that a drive does not answer holds a thread of the pool. */
   UV_THREADPOOL_SIZE: "64",
-  DISKMESH_REPOSITORY: repositoryFolder,
-  /** PATH of a virtual machine leads to its own programs. */
-  DISKMESH_PATH: process.env.PATH ?? "",
 };
 
 /** Returns the command line of a virtual machine without KVM, which not every machine has. */
-async function qemu(
-  { image, modules }: KernelFiles,
-  { folder, port, seesMachine }: { folder: string; port: string; seesMachine: boolean },
-): Promise<[string, ...string[]]> {
+async function qemu({ image, modules }: KernelFiles, folder: string, port: string): Promise<[string, ...string[]]> {
   const { bundleInto } = await import(join(repositoryFolder, "deploy/local/bootstrap/bundle.mjs"));
   const code = join(folder, "code");
   await bundleInto(repositoryFolder, relative(repositoryFolder, code), { entryPoints: [TRIALS] });
@@ -204,15 +177,12 @@ async function qemu(
     ...settings,
     "-- /code/main.js serve",
   ];
-  const memory = seesMachine
-    ? ["-m", "4096", "-machine", "pc,memory-backend=memory", ...(await serveFiles(folder))]
-    : ["-m", "1024"];
   // Under TCG a second processor may run code that the first one patches, which is an Oops.
   return [
     "qemu-system-x86_64",
     // The clock counts instructions, so that a busy machine makes the virtual one slow, and nothing late.
     ...["-icount", "shift=0"],
-    ...["-accel", "tcg", "-cpu", "max,la57=off", "-smp", "1", ...memory],
+    ...["-accel", "tcg", "-cpu", "max,la57=off", "-smp", "1", "-m", "1024"],
     ...["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"],
     ...Object.entries(FAILING).flatMap(([name, args]) => ["-blockdev", failingBlocks(name), ...args]),
     ...["-kernel", image, "-initrd", initramfs, "-append", kernelArgs.join(" ")],
@@ -230,20 +200,6 @@ async function qemu(
 function failingBlocks(name: string): string {
   const error = `event=none,iotype=write,errno=5,sector=${FAILING_SECTOR}`.replaceAll(/(^|,)/g, "$1inject-error.0.");
   return `driver=blkdebug,node-name=${name},image.driver=null-co,image.size=${4 * MIB_BYTES},image.read-zeroes=on,${error}`;
-}
-
-/** Serves the files of this machine read-only, and returns the options of the device by which they are mounted. */
-async function serveFiles(folder: string): Promise<string[]> {
-  const socket = join(folder, "files");
-  const server = spawn(FILE_SERVER, [`--socket-path=${socket}`, "-o", "source=/,cache=always,sandbox=chroot"], {
-    stdio: "ignore",
-  });
-  server.unref();
-  await eventually(() => existsSync(socket));
-  return [
-    ...["-object", "memory-backend-memfd,id=memory,size=4G,share=on"],
-    ...["-chardev", `socket,id=files,path=${socket}`, "-device", "vhost-user-fs-pci,chardev=files,tag=machine"],
-  ];
 }
 
 /** Resolves like `work`; rejects with the end of the console when the kernel ends or takes too long. */
