@@ -13,6 +13,8 @@ interface Checked {
   readonly config: { readonly offsetBytes: number };
   readonly sizeBytes: number;
   readonly io: InFlight;
+  /** Number of operations on the label's bytes. Who knows the label reads it again after another one. */
+  labelOperations: number;
   readonly file: {
     readonly handle: OpenHandle | undefined;
     noteInFlight(change: 1 | -1): void;
@@ -55,7 +57,11 @@ export class LabelCheck {
   async #check(handle: OpenHandle): Promise<void> {
     const other = await this.#whyOther(handle);
     if (other === undefined) this.#accepted = handle;
-    else this.#device.fail({ outcome: "device_changed", message: other });
+    else {
+      // Another host of a shared drive may have written the label, and the registry is to hear of it.
+      this.#device.labelOperations += 1;
+      this.#device.fail({ outcome: "device_changed", message: other });
+    }
     this.#device.file.reconcile();
     this.#options.changes.touch();
   }

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import type { DeviceId } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { type DeviceLabel, LABEL_BYTES } from "../model/label.js";
+import { type DeviceLabel, LABEL_BYTES, labelWrites } from "../model/label.js";
+import { withDevice } from "../model/memory.js";
 import { forgetLabelSessions } from "../model/sessions.js";
 import { DeviceFixture, LEADER, runOf } from "../testing/device-fixture.js";
 
@@ -84,6 +85,21 @@ describe("the labels of an agent's devices", () => {
     expect(device.attached).to.equal(false);
     expect(next.labels.of(device)).to.deep.include({ state: "valid", label: aLabel("b") });
     await next.stop();
+  });
+
+  it("are told anew once an open has found another one, which another host of a shared drive has written", async () => {
+    await write(5, aLabel("b"));
+    const memory = withDevice(fixture.ledger.memory, "a" as DeviceId, { labelId: aLabel("b").labelId });
+    const places = [{ id: "a", file: "a", offsetBytes: OFFSET, sizeBytes: SIZE }];
+    await fixture.stop();
+    fixture = new DeviceFixture(places, undefined, {}, { folder: fixture.folder, memory });
+    await fixture.device("a").file.look();
+    expect(await found()).to.equal("b");
+    const bytes = readFileSync(path);
+    for (const each of labelWrites(aLabel("c"), { state: "none" })) each.bytes.copy(bytes, OFFSET + each.offsetBytes);
+    writeFileSync(path, bytes);
+    expect(await fixture.order("attach", "a", 1)).to.equal("device_changed");
+    await eventually(async () => expect(await found()).to.equal("c"));
   });
 
   it("survive a torn slot, and are damaged by two", async () => {

@@ -97,10 +97,9 @@ export class Labels {
     const wish = { number, purpose: "label" as const, diskId: "", holderHostId: "" };
     const [opened] = await sessions.open([run], wish, stamp);
     // The session ends in any case: the registry repeats the order in another one, and not at all once it has found a label.
+    // I/O in flight holds up the end. While its bytes have a session, no table of runs is written.
     const end = async (): Promise<void> => {
-      const [closed] = await sessions.close([run], number, stamp);
-      // I/O in flight holds it up. While its bytes have a session, no table of runs is written.
-      if (closed?.outcome === "pending") await end();
+      while ((await sessions.close([run], number, stamp))[0]?.outcome === "pending");
     };
     if (!opened || !isGranted(opened)) {
       void end().catch(() => undefined);
