@@ -16,11 +16,15 @@ export async function writeLabel(context: AgentContext, request: WriteLabelReque
     throw new InvalidStateError(`a disk has the first bytes of device ${run.deviceId}: no label is written there`, {
       about: { device_id: run.deviceId },
     });
-  const { outcome, label } = await context.labels.write(run, sessionNumber, wanted, stamp);
-  if (outcome.outcome === "done") {
-    const { ledger } = context;
-    ledger.remember(withDevice(ledger.memory, run.deviceId, { labelId: label?.labelId }));
+  const { ledger } = context;
+  const remember = async (labelId: string | undefined): Promise<void> => {
+    ledger.remember(withDevice(ledger.memory, run.deviceId, { labelId }));
     await ledger.durable();
-  }
+  };
+  const before = ledger.memory.devices.get(run.deviceId)?.labelId;
+  // After a kill amid the writing, the former label would have the next life refuse the device.
+  if (before !== undefined && before !== wanted?.labelId) await remember(undefined);
+  const { outcome, label } = await context.labels.write(run, sessionNumber, wanted, stamp);
+  if (outcome.outcome === "done") await remember(label?.labelId);
   return { outcome: encodeOutcome(outcome), label };
 }
