@@ -12,7 +12,7 @@ import {
   type TableEntry,
   tableWrite,
   withEntry,
-  withoutRun,
+  withoutErased,
 } from "../model/run-table.js";
 import { type DeviceRun, describeRun, nameOfRun, overlaps } from "../model/runs.js";
 import { isBytesOfUser } from "../model/sessions.js";
@@ -83,13 +83,16 @@ export class RunTables {
 
   /** Removes the runs that an erase in this session has erased. Resolves once that is durable, or to why it is not. */
   async remove(run: DeviceRun, sessionNumber: number): Promise<Refusal | undefined> {
-    // The table was erased with the run.
-    if (overlaps(run, LABEL_AREA)) return undefined;
+    // The table was erased with the run, or none is believed there.
+    if (overlaps(run, LABEL_AREA) || this.#isLabelAreaUsed(this.#options.devices.get(run.deviceId))) return undefined;
     return this.#change(`remove ${nameOfRun(run)} ${sessionNumber}`, run, (entries) => {
       const isErased = (each: TableEntry) => overlaps(each, run) && this.#sessionOf(run, each) < sessionNumber;
-      const erased = entries.filter(isErased);
-      for (const each of erased) this.#enteredBy.delete(nameOfRun({ deviceId: run.deviceId, ...each }));
-      return erased.length === 0 ? {} : { entries: erased.reduce(withoutRun, entries) };
+      if (!entries.some(isErased)) return {};
+      const left = entries.flatMap((each) => (isErased(each) ? withoutErased([each], run) : each));
+      const isLeft = ({ offsetBytes }: TableEntry) => left.some((each) => each.offsetBytes === offsetBytes);
+      for (const each of entries)
+        if (!isLeft(each)) this.#enteredBy.delete(nameOfRun({ deviceId: run.deviceId, ...each }));
+      return { entries: left };
     });
   }
 

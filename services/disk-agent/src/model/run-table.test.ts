@@ -8,7 +8,7 @@ import {
   type TableEntry,
   tableWrite,
   withEntry,
-  withoutRun,
+  withoutErased,
 } from "./run-table.js";
 
 /** Runs that a registry gives a device at most. */
@@ -106,7 +106,10 @@ describe("the table of a device's runs", () => {
     const entries = [entry(5, "b"), entry(1, "a")].reduce(withEntry, [] as readonly TableEntry[]);
     expect(entries).to.deep.equal([entry(1, "a"), entry(5, "b")]);
     expect(withEntry(entries, entry(0, "c", 2))).to.deep.equal([entry(0, "c", 2), entry(5, "b")]);
-    expect(withoutRun(entries, entry(2, "c", 4))).to.deep.equal([entry(1, "a")]);
-    expect(withoutRun(entries, { offsetBytes: 0, sizeBytes: 0 })).to.deep.equal([]);
+    expect(withoutErased(entries, entry(2, "c", 4))).to.deep.equal([entry(1, "a")]);
+    expect(withoutErased(entries, { offsetBytes: 0, sizeBytes: 0 })).to.deep.equal([]);
+    // A restored registry erases those bytes of a grown disk that it does not know.
+    expect(withoutErased([entry(1, "a", 4)], entry(3, "", 2))).to.deep.equal([entry(1, "a", 2)]);
+    expect(withoutErased([entry(1, "a", 4)], entry(0, "", 2))).to.deep.equal([]);
   });
 });

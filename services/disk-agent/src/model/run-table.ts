@@ -48,8 +48,19 @@ export function withEntry(entries: readonly TableEntry[], entry: TableEntry): re
 }
 
 /** Returns the entries without those that have a byte of the run. */
-export function withoutRun(entries: readonly TableEntry[], run: Run): readonly TableEntry[] {
+function withoutRun(entries: readonly TableEntry[], run: Run): readonly TableEntry[] {
   return entries.filter((each) => !overlaps(each, run));
+}
+
+/**
+ * Returns the entries without the erased bytes. One that begins before them keeps its beginning: the registry of an older
+ * backup has a disk that has not grown yet, and erases only what the disk had more.
+ */
+export function withoutErased(entries: readonly TableEntry[], erased: Run): readonly TableEntry[] {
+  return entries.flatMap((each) => {
+    if (!overlaps(each, erased)) return each;
+    return each.offsetBytes < erased.offsetBytes ? { ...each, sizeBytes: erased.offsetBytes - each.offsetBytes } : [];
+  });
 }
 
 /** Returns the blocks that replace the table in the slot that does not have it, so that a table is whole at every moment. */
