@@ -24,9 +24,12 @@ export class AdoptionWatch {
       if (device === null || labelId === undefined || !this.#asked.has(key)) continue;
       const former = [...store.devices()].find((each) => each.label?.labelId === labelId && each.deviceId !== key);
       if (former === undefined) continue;
-      if (!bytes.isDriveOf(device.hostId, key, former.deviceId))
-        this.world.violation(`${key} adopted the drive of ${former.deviceId}, which is not in its place`);
-      bytes.noteAdopted(device.hostId, key);
+      // The drive of a machine without power may have been changed since its agent spoke. The next life looks at the label.
+      if (this.world.agentOf(device.hostId)?.process.alive) {
+        if (!bytes.isDriveOf(device.hostId, key, former.deviceId))
+          this.world.violation(`${key} adopted the drive of ${former.deviceId}, which is not in its place`);
+        bytes.noteAdopted(device.hostId, key);
+      }
       adopted.set(key, former);
       this.#formerOf.set(key, former);
     }

@@ -198,7 +198,10 @@ export class ByteWatch implements MachineWatch {
   /** Records that the device is operated with the drive that is at its path now. */
   noteAdopted(host: string, deviceId: string): void {
     const drive = this.#driveAt(host, deviceId);
-    if (drive !== undefined) this.#driveOf.set(deviceId, drive);
+    if (drive === undefined) return;
+    this.#driveOf.set(deviceId, drive);
+    const places = this.#deviceAt.get(drive) ?? new Map<number, string>();
+    for (const block of places.keys()) places.set(block, deviceId);
   }
 
   /** Returns whether the drive at the device's path has data of another device with a disk. */
