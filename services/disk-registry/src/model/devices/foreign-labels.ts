@@ -1,4 +1,4 @@
-import { identifiedBy } from "@diskmesh/domain";
+import { fileDifference, identifiedBy } from "@diskmesh/domain";
 import { ownerOf, unlabelled } from "../identity/labels.js";
 import { holdsAnyDisk } from "../store/runs.js";
 import {
@@ -24,8 +24,10 @@ export function whyForeign(tables: RegistryTables, device: Device, eraseForeign:
   const isOwn = owner?.deviceId === deviceId;
   if (owner !== undefined && !isOwn && holdsAnyDisk(owner) && whyNotGone(tables, owner) === undefined)
     return `device ${deviceId} of host ${hostId} carries the label of device ${owner.deviceId}, which is gone from host ${owner.hostId} and holds ${disksText(owner)}: AdoptDevice makes it that device, with what is on it (diskmesh adopt-device ${hostId} ${deviceId}); to give up what is on it, purge device ${owner.deviceId} first`;
-  if (owner !== undefined && !isOwn && holdsAnyDisk(owner) && !isKnownInPlace(tables, owner))
-    return `device ${deviceId} of host ${hostId} carries the label of device ${owner.deviceId}, which holds ${disksText(owner)}, and may be its drive: host ${owner.hostId} does not say that the drive is still there: once its agent has said what is there, or the host is declared DEAD (SetHostState), AdoptDevice or AddDevice decides`;
+  const whyPerhapsIt =
+    owner === undefined || isOwn || !holdsAnyDisk(owner) ? undefined : whyNotCopy(tables, owner, device);
+  if (owner !== undefined && whyPerhapsIt !== undefined)
+    return `device ${deviceId} of host ${hostId} carries the label of device ${owner.deviceId}, which holds ${disksText(owner)}, and may be its drive: ${whyPerhapsIt}`;
   // Nothing is lost: the registry knows the label, and has nothing on its device.
   const isUnused = owner !== undefined && (isOwn ? attachState !== "UNKNOWN" : !holdsAnyDisk(owner) && !isHeld(owner));
   if (eraseForeign || isUnused) return undefined;
@@ -63,11 +65,29 @@ export function whyUnread(host: Host | undefined, device: Device): string | unde
   return `device ${deviceId} of host ${hostId} is not added before its agent has read whether the drive carries a label, which the agent does by itself: add the device again then`;
 }
 
+/**
+ * Returns why the drive in another place, which carries the device's label, may be the device's own; undefined when it is
+ * a copy: the device's agent holds another drive. Two hosts may reach one drive, and a drive may be carried to another
+ * host before the silence of the former one is noticed.
+ */
+function whyNotCopy(tables: RegistryTables, device: Device, place: Device): string | undefined {
+  const { deviceId, hostId } = device;
+  if (!isKnownInPlace(tables, device))
+    return `host ${hostId} does not say that the drive is still there: once its agent has said what is there, or the host is declared DEAD (SetHostState), AdoptDevice or AddDevice decides`;
+  if (isOtherHardware(device, place)) return undefined;
+  return `its hardware does not tell it from the drive of device ${deviceId} on host ${hostId}: if it is a copy, overwrite its first MiB with zeros, and add it again`;
+}
+
 /** Returns whether the device's agent, which is heard, holds the device's drive in its place. */
 export function isKnownInPlace(tables: RegistryTables, device: Device): boolean {
   const host = tables.hosts.get(device.hostId);
   const isHeard = host !== undefined && !isAway(host) && host.mustRegister === undefined;
   return isHeard && device.attachState === "ATTACHED" && whyNotGone(tables, device) !== undefined;
+}
+
+/** Returns whether the hardware in two places is known to be different. */
+export function isOtherHardware(device: Device, place: Device): boolean {
+  return fileDifference(device, place) !== undefined;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Cure } from "@diskmesh/domain";
 import { disksOnItText, disksText } from "../devices/action-result.js";
-import { isKnownInPlace, whyForeign, whyNotGone } from "../devices/foreign-labels.js";
+import { isKnownInPlace, isOtherHardware, whyForeign, whyNotGone } from "../devices/foreign-labels.js";
 import { isUnproven, type Replaced, refusedFor, strangeLabelText, whyReplaced } from "../devices/replaced.js";
 import { otherPlacesOf, ownerOf } from "../identity/labels.js";
 import { holdsAnyDisk } from "../store/runs.js";
@@ -53,7 +53,14 @@ function inAnotherPlace(tables: RegistryTables, device: Device, place: Device): 
   return {
     reason: "LABEL_TWICE",
     message: `${where}, which goes on in its own place; one of the two is a copy`,
-    cures: [["take the copy out, or have it erased", eraseAt(place)]],
+    cures: [
+      isOtherHardware(device, place)
+        ? ["take the copy out, or have it erased", eraseAt(place)]
+        : [
+            "if one drive is reached from both places, part it from one; else overwrite the copy's first MiB with zeros",
+            "",
+          ],
+    ],
     becauseOf,
   };
 }

@@ -226,6 +226,15 @@ describe("labels", () => {
       fleet.transact((tx) => tx.devices.put({ ...device, ...ofDevice }));
       expect(add(true)).to.throw(/holds disk a, and may be its drive: host h1 does not say/);
     }
+    fleet.transact((tx) => tx.hosts.put(host));
+    const { serialNumber, fileIdentity = "" } = fleet.device("d2");
+    for (const same of [
+      { serialNumber, fileIdentity },
+      { serialNumber: "", fileIdentity: "" },
+    ]) {
+      fleet.transact((tx) => tx.devices.put({ ...device, ...same }));
+      expect(add(true)).to.throw(/may be its drive: its hardware does not tell it from the drive of device d1/);
+    }
     fleet.transact((tx) => tx.devices.put(device));
     expect(add(true)().code).to.equal("S_OK");
   });
