@@ -55,7 +55,15 @@ export function restore(restoring: Restoring, file: string): Promise<number> {
       const config = join(mesh.folder, "disk-registry-1.yaml");
       // On a busy machine the lease may not have been handed over, and the restore waits until it has ended.
       await eventually(
-        () => run("services/disk-registry/dist/restore.js", ["--config", config, "--from", file, "--replace"]),
+        () =>
+          run("services/disk-registry/dist/restore.js", [
+            "--config",
+            config,
+            "--from",
+            file,
+            "--replace",
+            "--discard-most",
+          ]),
         PATIENCE,
       );
       const told = account.restored();
