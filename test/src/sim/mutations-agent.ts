@@ -264,40 +264,6 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     replaced: [inPlaceOf("sim/drive", "requireUnlocked", () => () => {})],
   },
   {
-    name: "erase-outlives-drive",
-    mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
-    withinSeeds: 3600,
-    foundBy: 332,
-    scenario: "turns on one file",
-    replaced: [
-      inPlaceOf(
-        "disk-agent/devices/eraser",
-        "Eraser",
-        ({ Eraser }) =>
-          class extends Eraser {
-            constructor(options: ConstructorParameters<typeof Eraser>[0]) {
-              const { devices } = options;
-              // Returns a device whose file never has a handle, so that a reopened file is not detected.
-              const withoutHandle: typeof devices.get = (deviceId) => {
-                const device = devices.get(deviceId);
-                return changed(device, { file: changed(device.file, { handle: undefined }) });
-              };
-              super({ ...options, devices: changed(devices, { get: withoutHandle }) });
-            }
-          },
-      ),
-      inPlaceOf("disk-registry/model/hosts/remove-action", "removeDevice", ({ removeDevice }) => (tx, ...given) => {
-        const put: typeof tx.devices.put = (device) =>
-          tx.devices.put({ ...device, runs: tx.devices.get(device.deviceId)?.runs ?? [] });
-        return removeDevice(changed(tx, { devices: changed(tx.devices, { put }) }), ...given);
-      }),
-      inPlaceOf("disk-registry/model/devices/reported-devices", "distrusted", ({ distrusted }) => (device) => {
-        const { runs } = device.runs.length > 0 ? device : distrusted(device);
-        return { ...device, runs };
-      }),
-    ],
-  },
-  {
     name: "two-links-of-a-session",
     mistake: "a link that takes over does not wait for the writes of the one before",
     withinSeeds: 2100,

@@ -125,7 +125,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     name: "believe-stale-copy",
     mistake: "the registry believes a whole copy of an earlier session, after which the disk was written",
     withinSeeds: 3000,
-    foundBy: 1150,
+    foundBy: 280,
     scenario: "disks move",
     replaced: [
       inPlaceOf(

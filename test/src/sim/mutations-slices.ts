@@ -14,6 +14,8 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
+    withinSeeds: 4_500,
+    foundBy: 1504,
     name: "grant-overlapping",
     mistake: "the agent takes runs that overlap, and begin at other bytes, for different ones",
     replaced: [inPlaceOf("disk-agent/model/runs", "overlaps", () => (a, b) => a.offsetBytes === b.offsetBytes)],
@@ -59,8 +61,8 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    withinSeeds: 2_700,
-    foundBy: 4,
+    withinSeeds: 8_100,
+    foundBy: 2734,
     name: "shorten-range",
     mistake: "a late order shortens the range of a session that has grown",
     replaced: [
@@ -77,7 +79,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 6214,
+    foundBy: 94,
     name: "grant-before-table",
     mistake: "the agent opens sessions of runs that the device's table does not have yet",
     replaced: [
