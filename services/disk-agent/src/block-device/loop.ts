@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { open, readdir, readFile } from "node:fs/promises";
+import { open, readdir, readFile, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -11,6 +11,8 @@ const run = promisify(execFile);
 const PROGRAM_TIMEOUT_MS = 10_000;
 const LOOP_TRIES = 5;
 const LOOP_RETRY_MS = 200;
+/** Unit in bytes of a block device's attribute `size`, whatever its blocks are. */
+const SECTOR_BYTES = 512;
 
 /** Runs a program of the host. Throws UnavailableError with its output when it fails. */
 export async function runProgram(program: string, args: readonly string[]): Promise<string> {
@@ -25,17 +27,27 @@ export async function runProgram(program: string, args: readonly string[]): Prom
 
 /**
  * Makes a block device of a file, and returns its path. Direct I/O, because the device would otherwise keep a second
- * copy of every byte and be slower.
+ * copy of every byte and be slower. Throws UnavailableError when the device has another size than the file.
  */
 export async function attachLoop(file: string): Promise<string> {
   for (let tries = 1; ; tries += 1)
     try {
-      return await runProgram("losetup", ["--direct-io=on", "--find", "--show", file]);
+      return await attachOnce(file);
     } catch (error) {
       // Another program may take the free device that losetup has found.
       if (tries === LOOP_TRIES) throw error;
       await sleep(LOOP_RETRY_MS);
     }
+}
+
+async function attachOnce(file: string): Promise<string> {
+  // Linux before 6.15 takes the size that the kernel remembers, and of a file by FUSE it remembers none before this.
+  const { size } = await stat(file);
+  const device = await runProgram("losetup", ["--direct-io=on", "--find", "--show", file]);
+  const sectors = Number(await readAttribute(device, "size"));
+  if (sectors === Math.floor(size / SECTOR_BYTES)) return device;
+  await detachLoop(device, file);
+  throw new UnavailableError(`${device} has ${sectors} sectors, and its file ${file} has ${size} bytes`);
 }
 
 /** Returns the block devices that are made of the file. */
