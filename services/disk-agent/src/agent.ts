@@ -30,6 +30,7 @@ import { diskIdOfExport } from "./exports/export-path.js";
 import { ExportTable } from "./exports/export-table.js";
 import { makeEngines } from "./exports/make-engines.js";
 import { Claims } from "./labels/claims.js";
+import { FollowDrives } from "./labels/follow-drives.js";
 import { Labels } from "./labels/labels.js";
 import { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 import { DiskLinks } from "./mbus/disk-links.js";
@@ -237,6 +238,7 @@ function makeContext(
   const { probeWarningAfterMs: warningAfterMs, probeErrorAfterMs: errorAfterMs } = limits;
   const sessions = new SessionOrders(ledger, devices, new Claims({ devices, ledger, log }));
   const bootId = edges.newBootId();
+  const labels = new Labels({ devices, sessions, ledger, opener, onChange });
   return {
     config,
     limits,
@@ -261,7 +263,8 @@ function makeContext(
       },
       log,
     }),
-    labels: new Labels({ devices, sessions, ledger, opener, onChange }),
+    labels,
+    followDrives: new FollowDrives({ devices, labels, ledger, log, onChange }),
     copier: makeCopier(config, { devices, ledger }, options),
     exports: new ExportTable({
       ledger,
@@ -343,10 +346,14 @@ export function registerWithRegistry(
 
 /** Checks the devices and the drivers periodically. */
 export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
-  const { limits, rescan, prober, labels, clock, ledger, exports } = context;
+  const { limits, rescan, prober, labels, followDrives, clock, ledger, exports } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
-  const lookAgain = () => rescan.run().then(() => labels.look());
+  const lookAgain = async () => {
+    await rescan.run();
+    await labels.look();
+    await followDrives.look();
+  };
   const running = Promise.all([
     repeat({ ...common, what: "device rescan", everyMs: limits.rescanIntervalMs, work: lookAgain }),
     repeat({ ...common, what: "cache check", everyMs: limits.cacheCheckIntervalMs, work: () => ledger.check() }),

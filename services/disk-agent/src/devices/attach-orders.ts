@@ -68,11 +68,11 @@ export class AttachOrders {
   }
 
   async #detach(order: DeviceOrder, device: Device): Promise<Came> {
-    if (device.released) return { outcome: "already", message: "" };
+    if (!device.wanted && device.released) return { outcome: "already", message: "" };
     device.detach();
     const came = await this.#devices.until<Came>(() => {
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
-      return device.released ? { outcome: "done", message: "" } : undefined;
+      return !device.wanted && device.released ? { outcome: "done", message: "" } : undefined;
     });
     const { borrowers, legs, inFlight, file, config } = device;
     const sessions = [...borrowers.sessions, ...legs.sessions];

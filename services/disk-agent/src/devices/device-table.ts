@@ -78,6 +78,26 @@ export class DeviceTable {
     if (this.#ledger.memory.devices.get(device.id)?.order?.kind === "attach") device.attach();
   }
 
+  /**
+   * Gives released devices other paths, and opens again those that are wanted. Each path is one that another of them has
+   * left, and a file that is not the device's is refused as at any path.
+   */
+  move(paths: ReadonlyMap<DeviceId, string>): void {
+    for (const [deviceId, path] of paths) {
+      const device = this.get(deviceId);
+      const [former, next] = [device.file, this.#files.get(path) ?? device.file];
+      former.devices.splice(former.devices.indexOf(device), 1);
+      next.devices.push(device);
+      device.file = next;
+      device.config = { ...device.config, path: next.path };
+    }
+    for (const deviceId of paths.keys()) {
+      const device = this.get(deviceId);
+      if (device.wanted) device.attach();
+      else void device.file.look();
+    }
+  }
+
   /** Returns all files, one for each path. */
   files(): DeviceFile[] {
     return [...this.#files.values()];

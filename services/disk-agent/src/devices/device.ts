@@ -40,8 +40,9 @@ type Io = Access & { readonly operation: DeviceOperation };
  * session right before the system call.
  */
 export class Device implements FileUser {
-  readonly config: DeviceConfig;
-  readonly file: DeviceFile;
+  /** Place of the device, which `DeviceTable.move` alone changes. */
+  config: DeviceConfig;
+  file: DeviceFile;
   readonly driverWarnings = new DriverWarnings();
   readonly sums = new OperationSums();
   /** Number of operations of sessions that began in the label's bytes and have ended. */
@@ -92,7 +93,6 @@ export class Device implements FileUser {
     return this.#wanted && this.#failure === undefined;
   }
 
-  /** True when the device was ordered attached, or was never ordered detached. */
   get wanted(): boolean {
     return this.#wanted;
   }
@@ -101,10 +101,10 @@ export class Device implements FileUser {
     return this.holds && this.file.phase === "open" && !this.label.isPending;
   }
 
-  /** True when the detach is complete: no I/O is in flight, and the file is closed or open for other devices only. */
+  /** True when the device does not use its file: no I/O is in flight, and the file is closed or open for others only. */
   get released(): boolean {
-    const isUnused = this.inFlight === 0 && !this.borrowers.areThere && !this.legs.areThere;
-    return !this.#wanted && isUnused && (this.file.phase === "closed" || this.file.isHeld);
+    const isUsed = this.holds || this.inFlight > 0 || this.borrowers.areThere || this.legs.areThere;
+    return !isUsed && (this.file.phase === "closed" || this.file.isHeld);
   }
 
   get failure(): DeviceFailure | undefined {

@@ -63,15 +63,20 @@ export class Labels {
 
   /** Returns the label of the file that the device's path names now, to be reported; undefined when it could not be read. */
   of(device: Device): FoundLabel | undefined {
-    const found = this.#isKnown(device) ? this.#known.get(device)?.found : undefined;
+    const found = this.found(device);
     this.#told.set(device, found);
     return found;
+  }
+
+  /** Returns the label of the file that the device's path names now, as it was last read; undefined when it was not read. */
+  found(device: Device): FoundLabel | undefined {
+    return this.#isKnown(device) ? this.#known.get(device)?.found : undefined;
   }
 
   /** Returns the label of the device; undefined when it cannot be read. */
   async read(device: Device): Promise<FoundLabel | undefined> {
     if (!this.#isKnown(device)) await this.#read(device);
-    return this.#isKnown(device) ? this.#known.get(device)?.found : undefined;
+    return this.found(device);
   }
 
   /** Reads the labels that are not known, and returns after the answer timeout at the latest. */
