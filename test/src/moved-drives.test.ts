@@ -25,7 +25,8 @@ const SIZES_MIB = [4, 4, 4, 1, 1, 1];
 
 /**
  * Drives are moved, swapped, copied and damaged while all disks are read. No disk ever shows another one's bytes, and
- * each one is served again by itself, or by the one command that `diskmesh why` names.
+ * each one is served again by itself, also where drives of one host have changed places, or by the one command that
+ * `diskmesh why` names.
  */
 describe("drives that are not where, or not what, they were", () => {
   let mesh: TestMesh;
@@ -164,21 +165,33 @@ describe("drives that are not where, or not what, they were", () => {
     await eventually(async () => expect((await mesh.device(EMPTY)).trouble).to.equal(undefined), PATIENCE);
   });
 
-  for (const off of [false, true])
-    for (const [a, b] of [
-      [EMPTY, "host-2-slot-1"],
-      [EMPTY, "host-1-slot-2"],
-    ] as const)
-      it(`drives ${a} and ${b}, swapped ${off ? "while their hosts are off" : "at work"}, show no disk another's bytes, and go on once each is back`, async () => {
-        const affected = [...(await disksOn(a)), ...(await disksOn(b))];
-        const hosts = [...new Set([a, b].map((deviceId) => deviceId.slice(0, "host-1".length)))];
-        const act = async () => (off ? whileOff(hosts, () => swap(a, b)) : swap(a, b));
-        await act();
-        expect(await toldCommands(affected, "FOUND_ELSEWHERE"), "no command puts drives with disks in order").to.be
-          .empty;
-        await act();
+  for (const off of [false, true]) {
+    const when = off ? "while their hosts are off" : "at work";
+    const swapped = async (a: string, b: string) => {
+      const hosts = [...new Set([a, b].map((deviceId) => deviceId.slice(0, "host-1".length)))];
+      await (off ? whileOff(hosts, () => swap(a, b)) : swap(a, b));
+    };
+
+    it(`drives ${EMPTY} and host-2-slot-1 of one host, swapped ${when}, go on where they are, and once they are back`, async () => {
+      const places = [EMPTY, "host-2-slot-1"] as const;
+      const paths = async () => Promise.all(places.map(async (deviceId) => (await mesh.device(deviceId)).path));
+      const former = await paths();
+      for (const expected of [former.toReversed(), former]) {
+        await swapped(...places);
+        await eventually(async () => expect(await paths()).to.deep.equal(expected), PATIENCE);
         await allServed();
-      });
+      }
+    });
+
+    it(`drives ${EMPTY} and host-1-slot-2 of two hosts, swapped ${when}, show no disk another's bytes, and go on once each is back`, async () => {
+      const places = [EMPTY, "host-1-slot-2"] as const;
+      const affected = [...(await disksOn(places[0])), ...(await disksOn(places[1]))];
+      await swapped(...places);
+      expect(await toldCommands(affected, "FOUND_ELSEWHERE"), "no command puts drives with disks in order").to.be.empty;
+      await swapped(...places);
+      await allServed();
+    });
+  }
 
   it("a copy in the place of the drive is the device once it is adopted", async () => {
     const affected = await disksOn(EMPTY);
