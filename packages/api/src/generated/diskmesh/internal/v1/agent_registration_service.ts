@@ -20,6 +20,8 @@ export const LabelState = {
   DAMAGED: "LABEL_STATE_DAMAGED",
   /** VALID - A whole label. */
   VALID: "LABEL_STATE_VALID",
+  /** USERS - Bytes of a disk, or of one that is being erased, are where the label would be. Whatever they look like is no label. */
+  USERS: "LABEL_STATE_USERS",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -30,6 +32,7 @@ export namespace LabelState {
   export type NONE = typeof LabelState.NONE;
   export type DAMAGED = typeof LabelState.DAMAGED;
   export type VALID = typeof LabelState.VALID;
+  export type USERS = typeof LabelState.USERS;
   export type UNRECOGNIZED = typeof LabelState.UNRECOGNIZED;
 }
 
@@ -47,6 +50,9 @@ export function labelStateFromJSON(object: any): LabelState {
     case 3:
     case "LABEL_STATE_VALID":
       return LabelState.VALID;
+    case 4:
+    case "LABEL_STATE_USERS":
+      return LabelState.USERS;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -64,6 +70,8 @@ export function labelStateToNumber(object: LabelState): number {
       return 2;
     case LabelState.VALID:
       return 3;
+    case LabelState.USERS:
+      return 4;
     case LabelState.UNRECOGNIZED:
     default:
       return -1;

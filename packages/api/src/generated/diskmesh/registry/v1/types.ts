@@ -322,6 +322,8 @@ export const DeviceLabelState = {
   DAMAGED: "DEVICE_LABEL_STATE_DAMAGED",
   /** FOREIGN - Another label: of another device, of another fleet, or one that this registry does not know. */
   FOREIGN: "DEVICE_LABEL_STATE_FOREIGN",
+  /** USERS - None: bytes of a disk, or of one that is being erased, are where the label would be. */
+  USERS: "DEVICE_LABEL_STATE_USERS",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -333,6 +335,7 @@ export namespace DeviceLabelState {
   export type OWN = typeof DeviceLabelState.OWN;
   export type DAMAGED = typeof DeviceLabelState.DAMAGED;
   export type FOREIGN = typeof DeviceLabelState.FOREIGN;
+  export type USERS = typeof DeviceLabelState.USERS;
   export type UNRECOGNIZED = typeof DeviceLabelState.UNRECOGNIZED;
 }
 
@@ -353,6 +356,9 @@ export function deviceLabelStateFromJSON(object: any): DeviceLabelState {
     case 4:
     case "DEVICE_LABEL_STATE_FOREIGN":
       return DeviceLabelState.FOREIGN;
+    case 5:
+    case "DEVICE_LABEL_STATE_USERS":
+      return DeviceLabelState.USERS;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -372,6 +378,8 @@ export function deviceLabelStateToNumber(object: DeviceLabelState): number {
       return 3;
     case DeviceLabelState.FOREIGN:
       return 4;
+    case DeviceLabelState.USERS:
+      return 5;
     case DeviceLabelState.UNRECOGNIZED:
     default:
       return -1;
