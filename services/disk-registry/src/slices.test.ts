@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { OrderOutcome, RememberedRun } from "@diskmesh/api/internal";
-import { AttachState } from "@diskmesh/api/registry";
+import { LabelState, OrderOutcome, RememberedRun } from "@diskmesh/api/internal";
+import { AttachState, DeviceLabelState } from "@diskmesh/api/registry";
 import { MIB_BYTES as MIB } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -87,20 +87,22 @@ describe("disk-registry and agents that know runs", () => {
 
   it("label a device once it is erased, and remove the label before the device leaves, unless its data is kept", async () => {
     const { operator } = fleet.registry;
-    const agent = await fleet.registry.agent("h1", ["d1", "d2", "old"]);
+    const agent = await fleet.registry.agent("h1", ["d1", "d2", "old", "used"]);
+    const states = { old: LabelState.UNSPECIFIED, used: LabelState.USERS };
     agent.report = (device) => ({
       ...device,
-      labelState: device.deviceId === "old" ? "LABEL_STATE_UNSPECIFIED" : "LABEL_STATE_NONE",
+      labelState: states[device.deviceId as keyof typeof states] ?? LabelState.NONE,
     });
     agent.labelling = OrderOutcome.IO_ERROR;
     await agent.register({ knowsRuns: true });
     agent.startHeartbeats(50);
+    expect((await fleet.registry.device("used")).labelState).to.equal(DeviceLabelState.USERS);
     await operator.addHost({ hostId: "h1" });
     const told = (text: string) => agent.told.filter((each) => each === text).length;
     await eventually(() => expect(told("label d1")).to.be.at.least(2));
     expect(agent.told.indexOf("close d1")).to.be.within(0, agent.told.indexOf("label d1"));
     agent.labelling = OrderOutcome.DONE;
-    for (const id of ["d1", "d2"])
+    for (const id of ["d1", "d2", "used"])
       await eventually(async () => expect((await fleet.registry.device(id)).labelId).to.have.length(32));
     expect(told("label old")).to.equal(0);
     const left = async (id: string, keepData: boolean) =>

@@ -137,6 +137,7 @@ function parseDevice(
 function parseLabel({ labelState, label }: ReportedDeviceMessage): ReportedLabel {
   if (labelState === LabelState.NONE) return { labelState: "NONE" };
   if (labelState === LabelState.DAMAGED) return { labelState: "DAMAGED" };
+  if (labelState === LabelState.USERS) return { labelState: "USERS" };
   if (labelState !== LabelState.VALID || label === undefined) return {};
   if (!/^[0-9a-f]{32}$/.test(label.labelId))
     throw new InvalidArgumentError("label_id must have 32 lower-case hex digits");

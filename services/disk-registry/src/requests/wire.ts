@@ -172,7 +172,7 @@ function labelStateMessage({ label, labelState, foundLabel }: Device): DeviceLab
   // A label that was written since the last report is the device's own.
   if (label !== undefined) return labelState === "DAMAGED" ? DeviceLabelState.DAMAGED : DeviceLabelState.OWN;
   if (labelState === undefined) return DeviceLabelState.UNSPECIFIED;
-  return labelState === "DAMAGED" ? DeviceLabelState.DAMAGED : DeviceLabelState.NONE;
+  return DeviceLabelState[labelState === "DAMAGED" || labelState === "USERS" ? labelState : "NONE"];
 }
 
 function pendingMessage(deviceId: string, pending: Pending | undefined): PendingMessage | undefined {

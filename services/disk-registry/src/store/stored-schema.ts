@@ -141,7 +141,7 @@ const device = shapeOf<Device>()({
   refused: z.literal(true).optional(),
   replacement: shapeOf<Replacement>()({ ...identity, refusedFor: refusedFor.optional() }).optional(),
   label: shapeOf<NonNullable<Device["label"]>>()({ labelId: text }).optional(),
-  labelState: z.enum(["NONE", "DAMAGED", "VALID"]).optional(),
+  labelState: z.enum(["NONE", "DAMAGED", "VALID", "USERS"]).optional(),
   foundLabel: shapeOf<FoundLabel>()({ labelId: text, deviceId: text, fleetId: text.optional() }).optional(),
   formerLabelId: text.optional(),
   grownToBytes: whole.optional(),

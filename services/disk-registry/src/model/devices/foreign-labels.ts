@@ -53,8 +53,8 @@ export function overwritten(tx: RegistryTransaction, device: Device): Device {
 
 /**
  * Returns why the device is not added yet: its drive was found, and the agent has not read its label, which may be that of
- * a device in use. Returns undefined once the label was read, and where the agent reads none: in a drive that is too small
- * for a label, and in a device that was in operation without slices, whose first bytes may be text of a disk's user.
+ * a device in use. Returns undefined once the agent has said what is there, and where it reads no label: in a drive that is
+ * too small for one, and in a device in operation without slices.
  */
 export function whyUnread(host: Host | undefined, device: Device): string | undefined {
   const { deviceId, hostId, attachState, labelState, health, sizeBytes, sliceBytes } = device;

@@ -24,6 +24,7 @@ const rows: readonly (readonly [what: string, fields: DeviceFields, due: string 
   ["a disk of 0.1.0, on all bytes", { runs: [{ first: 0, diskId: diskId("a") }] }, undefined],
   ["all bytes to be erased", { runs: [{ first: 0, diskId: "" }] }, undefined],
   ["an agent that reads no labels", { labelState: undefined }, undefined],
+  ["bytes of a disk in the label's place", { labelState: "USERS" }, undefined],
   ["a label of others", { labelState: "VALID", foundLabel: { ...LABEL, deviceId: deviceId("x") } }, undefined],
   ["an attach that is not confirmed", { attachState: "ATTACHING" }, undefined],
   ["a device in ERROR", { health: "ERROR" }, undefined],

@@ -6,6 +6,7 @@ import { type DeviceSelector, requireDevices } from "../devices/device-selection
 import { isUnproven, type Replaced, whyReplaced } from "../devices/replaced.js";
 import { type SharedSerialNumbers, sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { identityOf } from "../identity/hardware.js";
+import { isLabelRead } from "../store/device-label.js";
 import type { Device, RegistryTransaction } from "../store/schema.js";
 
 /**
@@ -42,7 +43,7 @@ function asConfirmed({ replacement, ...device }: Replaced, nowMs: number): Devic
   // Only AddDevice accepts the grown size.
   const { sizeBytes, label, ...rest } = device;
   // A label that was not found is written again.
-  const kept = label !== undefined && (device.labelState ?? "VALID") === "VALID" && { label };
+  const kept = label !== undefined && (!isLabelRead(device.labelState) || device.labelState === "VALID") && { label };
   const confirmed = { ...rest, ...kept, ...identityOf(replacement), sizeBytes };
   return withReportedHealth(confirmed, { health: "ONLINE", healthMessage: "" }, nowMs);
 }

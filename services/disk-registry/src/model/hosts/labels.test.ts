@@ -356,7 +356,7 @@ describe("labels", () => {
     expect(() => add(unlabelled)).to.throw(/before its agent has read/);
     unlabelled.transact((tx) => tx.hosts.put(aHost("h1")));
     expect(() => add(unlabelled)).to.throw(/ConfirmDevice after each/);
-    const read = fleetOf({ ...OF_BOOT_1, attachState: "UNKNOWN", labelState: "NONE" });
-    expect(add(read).code).to.equal("S_OK");
+    for (const labelState of ["NONE", "USERS"] as const)
+      expect(add(fleetOf({ ...OF_BOOT_1, attachState: "UNKNOWN", labelState })).code).to.equal("S_OK");
   });
 });

@@ -1,6 +1,6 @@
 import type { DeviceId } from "@diskmesh/domain";
 import type { DeviceIdentity } from "../store/device-identity.js";
-import type { FoundLabel, LabelState } from "../store/device-label.js";
+import { type FoundLabel, isLabelRead, type LabelState } from "../store/device-label.js";
 import type { Device, Health, RegistryTables } from "../store/schema.js";
 import type { Label } from "./decisions.js";
 
@@ -34,7 +34,7 @@ export function labelsOfHost(
 }
 
 /**
- * Returns the report without its label where that may be text of a disk's user: a disk of 0.1.0 has all bytes of its
+ * Returns the report without a label where that may be text of a disk's user: a disk of 0.1.0 has all bytes of its
  * device until they are erased, and an agent that has lost its cache cannot tell.
  */
 export function withoutUsersText<T extends ReportedLabel>(device: Device | undefined, reported: T): T {
@@ -42,14 +42,13 @@ export function withoutUsersText<T extends ReportedLabel>(device: Device | undef
     ({ count, diskId, lastSessionNumber }) => count === undefined && (diskId !== "" || lastSessionNumber !== undefined),
   );
   if (!isUsers || reported.labelState === undefined) return reported;
-  const { labelState: _, readLabel: __, ...rest } = reported;
-  return rest as T;
+  return { ...reported, labelState: "USERS", readLabel: undefined };
 }
 
 /** Compares the reported label with the recorded one. */
 export function labelIn(tables: RegistryTables, device: Device, reported: ReportedLabel, ofHost: LabelsOfHost): Label {
   const { labelState, readLabel: label } = reported;
-  if (labelState === undefined) return "UNREAD";
+  if (!isLabelRead(labelState)) return "UNREAD";
   if (labelState !== "VALID" || label === undefined) return labelState === "DAMAGED" ? "DAMAGED" : "NONE";
   if (label.labelId === device.label?.labelId)
     return isElsewhere(tables, device, label.labelId, ofHost) ? "OWN_TWICE" : "OWN";

@@ -11,8 +11,16 @@ export interface FoundLabel {
   readonly fleetId?: string | undefined;
 }
 
-/** Result of an agent's search for a label. Absent: its agent reads none, or could not read the device. */
-export type LabelState = "NONE" | "DAMAGED" | "VALID";
+/**
+ * Result of an agent's search for a label. Absent: its agent reads none, or could not read the device. USERS: bytes of a
+ * disk, or of one that is being erased, are where the label would be.
+ */
+export type LabelState = "NONE" | "DAMAGED" | "VALID" | "USERS";
+
+/** Returns whether a label was looked for where one may be. */
+export function isLabelRead(state: LabelState | undefined): boolean {
+  return state !== undefined && state !== "USERS";
+}
 
 /** Facts about a device's label. */
 export interface Labelled {

@@ -1,4 +1,4 @@
-import type { Labelled } from "./device-label.js";
+import { isLabelRead, type Labelled } from "./device-label.js";
 import type { Runs } from "./runs.js";
 import type { Sliced } from "./slices.js";
 
@@ -18,7 +18,7 @@ interface LabelUse extends Labelled, Sliced, Runs {
 export function labelDue(device: LabelUse): "write" | "remove" | undefined {
   const { attachState, health, unknownSession, sliceBytes, runs, label, labelState, foundLabel } = device;
   const isUp = attachState === "ATTACHED" && health !== "ERROR" && unknownSession === undefined;
-  if (!isUp || labelState === undefined || sliceBytes === undefined) return undefined;
+  if (!isUp || !isLabelRead(labelState) || sliceBytes === undefined) return undefined;
   if (device.removalRequested)
     return label !== undefined && runs.length === 0 && !device.keepData ? "remove" : undefined;
   const isWhole = runs.some(({ count }) => count === undefined);
