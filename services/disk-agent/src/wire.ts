@@ -42,7 +42,7 @@ import { encodeLabel, parseLabelId } from "./labels/label-wire.js";
 import { withRecord } from "./labels/record-wire.js";
 import type { RefusedFile } from "./model/discovery.js";
 import { devicesOf, placeOf } from "./model/exports.js";
-import type { FoundLabel } from "./model/label.js";
+import type { LabelFinding } from "./model/label.js";
 import {
   type AgentMemory,
   type ExportDevice,
@@ -317,7 +317,7 @@ export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDev
 export function encodeReportedDevice(
   device: Device,
   memory: AgentMemory,
-  { unreported, label }: { readonly unreported: UnreportedError | undefined; readonly label: FoundLabel | undefined },
+  { unreported, label }: { readonly unreported: UnreportedError | undefined; readonly label: LabelFinding | undefined },
 ): ReportedDevice {
   const { filePhase: _, inFlightOperations: __, identifiedBy: ___, ...reported } = encodeAgentDevice(device, memory);
   const sessionDiskId = lastSession(memory, device.id)?.diskId ?? "";

@@ -5,7 +5,7 @@ import {
   type WriteLabelRequest,
 } from "@diskmesh/api/internal";
 import { InvalidArgumentError, parseDeviceId, parseId, parseSizeBytes } from "@diskmesh/domain";
-import { type DeviceLabel, type FoundLabel, LABEL_BYTES } from "../model/label.js";
+import { type DeviceLabel, LABEL_BYTES, type LabelFinding } from "../model/label.js";
 import type { DeviceRun } from "../model/runs.js";
 
 /** Parses the bytes that are kept for the label. */
@@ -37,10 +37,10 @@ function malformed(field: string, why: string): InvalidArgumentError {
   return new InvalidArgumentError(`${field} of the label ${why}`, { about: { field } });
 }
 
-const STATES = { none: LabelState.NONE, damaged: LabelState.DAMAGED, valid: LabelState.VALID };
+const STATES = { none: LabelState.NONE, damaged: LabelState.DAMAGED, valid: LabelState.VALID, users: LabelState.USERS };
 
 /** Encodes what was found; undefined when the label could not be read. */
-export function encodeLabel(found: FoundLabel | undefined): Pick<ReportedDevice, "labelState" | "label"> {
+export function encodeLabel(found: LabelFinding | undefined): Pick<ReportedDevice, "labelState" | "label"> {
   if (found === undefined) return { labelState: LabelState.UNSPECIFIED, label: undefined };
   return { labelState: STATES[found.state], label: found.state === "valid" ? { ...found.label } : undefined };
 }

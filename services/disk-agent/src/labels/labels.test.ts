@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { DeviceId } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
@@ -124,16 +124,16 @@ describe("the labels of an agent's devices", () => {
     expect(await fixture.openSession("a", 6)).to.equal("done");
     const { outcome } = await fixture.eraser.erase(runOf("a"), 7, stamp);
     expect(outcome.outcome).to.equal("done");
-    expect(await found(), "before the registry has closed the erase").to.equal(undefined);
+    expect(await found(), "before the registry has closed the erase").to.equal("users");
     await fixture.sessions.close([runOf("a")], 7, stamp);
     expect(await found()).to.equal("none");
   });
 
   it("are told anew once the erase of a disk that had all bytes is forgotten", async () => {
     expect(await fixture.openSession("a", 5)).to.equal("done");
-    expect(await found()).to.equal(undefined);
+    expect(await found()).to.equal("users");
     expect((await fixture.eraser.erase(runOf("a"), 6, stamp)).outcome.outcome).to.equal("done");
-    expect(await found()).to.equal(undefined);
+    expect(await found()).to.equal("users");
     expect(fixture.labelChanges).to.equal(0);
     await fixture.sessions.close([runOf("a")], 6, stamp);
     expect(await found()).to.equal("none");
@@ -143,8 +143,22 @@ describe("the labels of an agent's devices", () => {
   it("are not told of a device whose first bytes a disk has", async () => {
     await write(5, aLabel("b"));
     expect(await fixture.openSession("a", 6)).to.equal("done");
-    expect(await found()).to.equal(undefined);
+    expect(await found()).to.equal("users");
     expect(fixture.labels.isDisks(runOf("a", RUN))).to.equal(true);
+  });
+
+  it("are told of another drive in the place of one whose first bytes a disk has, also after a detach", async () => {
+    await write(5, aLabel("b"));
+    const { sizeBytes, serialNumber, fileIdentity } = fixture.device("a").reported;
+    const identity = { offsetBytes: OFFSET, sizeBytes, blockSizeBytes: 4_096, serialNumber, fileIdentity };
+    await fixture.order("attach", "a", 1, identity);
+    await fixture.openSession("a", 6);
+    await fixture.order("detach", "a", 2);
+    expect(await found()).to.equal("users");
+    writeFileSync(join(fixture.folder, "other"), readFileSync(path));
+    renameSync(join(fixture.folder, "other"), path);
+    await fixture.device("a").file.look();
+    expect(await found()).to.equal("b");
   });
 
   it("wait for I/O of lower sessions on their bytes, and are overtaken by later sessions there", async () => {

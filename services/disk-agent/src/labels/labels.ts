@@ -1,4 +1,4 @@
-import { messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
+import { isKnownSame, messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
@@ -8,9 +8,10 @@ import type { SessionOrders } from "../devices/session-orders.js";
 import {
   type DeviceLabel,
   decodeLabel,
-  type FoundLabel,
   isSameLabel,
+  LABEL_AREA,
   LABEL_BYTES,
+  type LabelFinding,
   labelWrites,
 } from "../model/label.js";
 import { type DeviceRun, overlaps } from "../model/runs.js";
@@ -28,8 +29,7 @@ interface Place {
 }
 
 interface Known extends Place {
-  /** Undefined while the bytes are a user's. */
-  readonly found: FoundLabel | undefined;
+  readonly found: LabelFinding;
 }
 
 /** Answer to an order to write a label. */
@@ -53,7 +53,7 @@ export class Labels {
   readonly #options: LabelOptions;
   readonly #known = new Map<Device, Known>();
   /** Labels as they were last reported. */
-  readonly #told = new Map<Device, FoundLabel | undefined>();
+  readonly #told = new Map<Device, LabelFinding | undefined>();
   /** Running reads. A device has one at a time, because each one of a hung drive occupies a thread. */
   readonly #reading = new Map<Device, Promise<void>>();
 
@@ -62,19 +62,19 @@ export class Labels {
   }
 
   /** Returns the label of the file that the device's path names now, to be reported; undefined when it could not be read. */
-  of(device: Device): FoundLabel | undefined {
+  of(device: Device): LabelFinding | undefined {
     const found = this.found(device);
     this.#told.set(device, found);
     return found;
   }
 
   /** Returns the label of the file that the device's path names now, as it was last read; undefined when it was not read. */
-  found(device: Device): FoundLabel | undefined {
+  found(device: Device): LabelFinding | undefined {
     return this.#isKnown(device) ? this.#known.get(device)?.found : undefined;
   }
 
   /** Returns the label of the device; undefined when it cannot be read. */
-  async read(device: Device): Promise<FoundLabel | undefined> {
+  async read(device: Device): Promise<LabelFinding | undefined> {
     if (!this.#isKnown(device)) await this.#read(device);
     return this.found(device);
   }
@@ -133,11 +133,14 @@ export class Labels {
   }
 
   #placeOf({ id: deviceId, file, labelOperations }: Device): Place {
-    const { sessions = [] } = this.#options.ledger.memory.devices.get(deviceId) ?? {};
-    const run = { offsetBytes: 0, sizeBytes: LABEL_BYTES };
-    // A disk that has all bytes of the device has these, too: they are its user's until they are erased.
-    const isUsers = sessions.some((session) => isBytesOfUser(session, run));
-    return { identity: file.seen?.identity, handle: file.handle, labelOperations, isUsers };
+    const { sessions = [], identity, formerIdentity } = this.#options.ledger.memory.devices.get(deviceId) ?? {};
+    const { seen, handle } = file;
+    const [recorded, marks] = [identity ?? formerIdentity, seen && { ...seen, fileIdentity: seen.identity }];
+    // A disk that has all bytes of the device has these, too: they are its user's until they are erased. Sessions say
+    // nothing of other hardware.
+    const isOther = recorded !== undefined && marks !== undefined && !isKnownSame(recorded, marks);
+    const isUsers = !isOther && sessions.some((session) => isBytesOfUser(session, LABEL_AREA));
+    return { identity: seen?.identity, handle, labelOperations, isUsers };
   }
 
   #isKnown(device: Device): boolean {
@@ -159,7 +162,7 @@ export class Labels {
     const place = this.#placeOf(device);
     const before = this.#known.get(device);
     if (place.isUsers) {
-      this.#known.set(device, { found: undefined, ...place });
+      this.#known.set(device, { found: { state: "users" }, ...place });
       return;
     }
     const lengthBytes = Math.min(LABEL_BYTES, device.reported.sizeBytes);

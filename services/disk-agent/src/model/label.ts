@@ -27,6 +27,9 @@ export type FoundLabel =
       readonly slot: number;
     };
 
+/** A label, or "users" where bytes of a disk, or of one that is being erased, are in its place. */
+export type LabelFinding = FoundLabel | { readonly state: "users" };
+
 /** A block of bytes, and its place on the device. */
 export interface LabelWrite {
   readonly offsetBytes: number;
