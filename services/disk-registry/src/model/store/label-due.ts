@@ -1,4 +1,4 @@
-import { isLabelRead, type Labelled } from "./device-label.js";
+import type { Labelled } from "./device-label.js";
 import type { Runs } from "./runs.js";
 import type { Sliced } from "./slices.js";
 
@@ -13,16 +13,19 @@ interface LabelUse extends Labelled, Sliced, Runs {
 
 /**
  * Returns what its agent is to do with the device's label; undefined for nothing. A device without slices has none, nor has
- * one of which all bytes are a disk's, or are to be erased. A label is removed last, once nothing else is left there.
+ * one of which all bytes are a disk's, or are to be erased. A label is removed last, once nothing else is left there. An
+ * agent that takes the first bytes for a disk's, although none has them, remembers an erase that it was never told to
+ * forget: the session of a label ends that.
  */
 export function labelDue(device: LabelUse): "write" | "remove" | undefined {
   const { attachState, health, unknownSession, sliceBytes, runs, label, labelState, foundLabel } = device;
   const isUp = attachState === "ATTACHED" && health !== "ERROR" && unknownSession === undefined;
-  if (!isUp || !isLabelRead(labelState) || sliceBytes === undefined) return undefined;
+  if (!isUp || labelState === undefined || sliceBytes === undefined) return undefined;
   if (device.removalRequested)
     return label !== undefined && runs.length === 0 && !device.keepData ? "remove" : undefined;
   const isWhole = runs.some(({ count }) => count === undefined);
-  return label === undefined && foundLabel === undefined && !isWhole ? "write" : undefined;
+  const isMissing = label === undefined || labelState === "USERS";
+  return isMissing && foundLabel === undefined && !isWhole ? "write" : undefined;
 }
 
 /** Returns the device whose drive carries no label, or the given one. */
