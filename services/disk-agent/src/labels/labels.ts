@@ -100,6 +100,7 @@ export class Labels {
     };
     const device = devices.get(run.deviceId);
     const wish = { number, purpose: "label" as const, diskId: "", holderHostId: "" };
+    const wereUsers = this.#placeOf(device).isUsers;
     const [opened] = await sessions.open([run], wish, stamp);
     // The session ends in any case: the registry repeats the order in another one, and not at all once it has found a label.
     // I/O in flight holds up the end. While its bytes have a session, no table of runs is written.
@@ -111,7 +112,7 @@ export class Labels {
       return opened ? { outcome: opened } : answer("unknown_device", "");
     }
     let came: Written | undefined;
-    void this.#write(device, number, label)
+    void this.#write(device, number, { label, wereUsers })
       .then(
         (): Written => ({ ...answer("done", ""), label }),
         (error: unknown) => answer(error instanceof OutdatedError ? "outdated" : "io_error", messageOf(error)),
@@ -184,9 +185,15 @@ export class Labels {
     }
   }
 
-  async #write(device: Device, number: number, label: DeviceLabel | undefined): Promise<void> {
-    const before = decodeLabel(await device.read(number, 0, LABEL_BYTES));
-    const writes = label === undefined ? [{ offsetBytes: 0, bytes: ZEROS }] : labelWrites(label, before);
+  async #write(
+    device: Device,
+    number: number,
+    { label, wereUsers }: { readonly label: DeviceLabel | undefined; readonly wereUsers: boolean },
+  ): Promise<void> {
+    const before = decodeLabel(wereUsers ? ZEROS : await device.read(number, 0, LABEL_BYTES));
+    // A disk can write what looks like a label or a table into bytes of its own.
+    const cleared = wereUsers || label === undefined ? [{ offsetBytes: 0, bytes: ZEROS }] : [];
+    const writes = [...cleared, ...(label === undefined ? [] : labelWrites(label, before))];
     this.#known.delete(device);
     for (const { offsetBytes, bytes } of writes) await device.write(number, offsetBytes, bytes, { fua: true });
     const found = decodeLabel(await device.readInNoSession(0, LABEL_BYTES, true));

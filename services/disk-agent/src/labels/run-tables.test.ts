@@ -149,13 +149,27 @@ describe("the tables of runs on an agent's devices", () => {
     expect(await table()).to.deep.equal(["0 1 disk-2", "2 1 disk-1"]);
   });
 
+  const label = {
+    ...{ fleetId: "tablet-1", deviceId: "a" as DeviceId, labelId: "b".repeat(32) },
+    ...{ sizeBytes: SIZE, sliceBytes: MIB, offsetBytes: OFFSET },
+  };
+  const area = runOf("a", { offsetBytes: 0, sizeBytes: RUN_UNIT_BYTES });
+
+  it("take runs of a device of which an erase of all bytes was never forgotten, once it has a label", async () => {
+    await open(1, 2, "disk-2");
+    const erase = { number: 2, purpose: "erase" as const, diskId: "", holderHostId: "" };
+    expect((await fixture.sessions.open([runOf("a")], erase, stamp))[0]?.outcome).to.equal("done");
+    expect(await open(3, 1, "disk-1", 1, ""), "a fence, which leaves two pieces of the erase").to.equal("done");
+    expect(sessions()).to.deep.equal([2, 3, 2]);
+    expect(await open(4, 1)).to.equal("pending");
+    expect((await fixture.labels.write(area, 5, label, stamp)).outcome.outcome).to.equal("done");
+    expect(await table(), "what was there before").to.deep.equal([]);
+    expect(await open(6, 1)).to.equal("done");
+    expect(await table()).to.deep.equal(["1 1 disk-1"]);
+  });
+
   it("are beside the label, and wait for it", async () => {
-    const label = {
-      ...{ fleetId: "tablet-1", deviceId: "a" as DeviceId, labelId: "b".repeat(32) },
-      ...{ sizeBytes: SIZE, sliceBytes: MIB, offsetBytes: OFFSET },
-    };
     await open(1, 2);
-    const area = runOf("a", { offsetBytes: 0, sizeBytes: RUN_UNIT_BYTES });
     const [written, opened] = await Promise.all([fixture.labels.write(area, 3, label, stamp), open(4, 3, "disk-2")]);
     expect([written.outcome.outcome, opened]).to.deep.equal(["done", "done"]);
     expect(await table()).to.deep.equal(["2 1 disk-1", "3 1 disk-2"]);

@@ -176,6 +176,13 @@ describe("the floor", () => {
     expect(decideCloseSession(erased, at(10, 10), 9)).to.deep.equal({ memory: erased, changed: false });
   });
 
+  it("is that of an erase of which a later session has left pieces", () => {
+    const pieces = opened([9, at(0, 40), ERASE], [10, at(10, 10)]);
+    expect(told(pieces)).to.deep.equal(["0+10 9x", "10+10 10", "20+20 9x"]);
+    const left = closed(9, at(0, 40), pieces);
+    expect([told(left), left.devices.get(DEVICE)?.floor]).to.deep.equal([["10+10 10"], 9]);
+  });
+
   it("does not rise for a disk's session, for an erase that goes on, or to a lower number", () => {
     const disk = opened([7, at(10, 10)]);
     expect(closed(7, at(10, 10), disk).devices.get(DEVICE)?.floor).to.equal(undefined);

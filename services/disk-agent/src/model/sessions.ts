@@ -116,17 +116,16 @@ export function endSessionsUpTo(memory: AgentMemory, deviceId: DeviceId, upTo: n
 }
 
 /**
- * Forgets the run of an erase or label whose session has ended, because nothing of a former disk is left there. The floor
- * refuses its sessions from now on.
+ * Forgets the run of an erase or label whose session has ended, because nothing of a former disk is left there. Later
+ * sessions may have left pieces of it. The floor refuses its sessions from now on.
  */
-export function forgetErased(memory: AgentMemory, { deviceId, offsetBytes }: DeviceRun, number: number): AgentMemory {
+export function forgetErased(memory: AgentMemory, { deviceId, ...run }: DeviceRun, number: number): AgentMemory {
   const { sessions, floor } = sessionsOf(memory, deviceId);
-  const erased = sessions.find((each) => each.number === number && each.offsetBytes === offsetBytes);
-  if (erased === undefined || erased.purpose === "disk" || !erased.ended) return memory;
-  return withDevice(memory, deviceId, {
-    sessions: sessions.filter((each) => each !== erased),
-    floor: Math.max(floor, number),
-  });
+  const isErased = (each: RememberedSession): boolean =>
+    each.number === number && each.purpose !== "disk" && each.ended && overlaps(each, run);
+  const left = sessions.filter((each) => !isErased(each));
+  if (left.length === sessions.length) return memory;
+  return withDevice(memory, deviceId, { sessions: left, floor: Math.max(floor, number) });
 }
 
 /** Forgets the sessions of labels that a former life of the agent was writing. Nobody goes on with them. */
