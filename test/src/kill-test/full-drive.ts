@@ -10,6 +10,7 @@ import { devicesReady, retrying } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { patternOf } from "../mesh/watched-disk.js";
 import { Random } from "../random.js";
+import { marksOn } from "./drive-marks.js";
 
 const BLOCK_BYTES = 4_096;
 const CHUNK_BYTES = 64 * BLOCK_BYTES;
@@ -329,13 +330,19 @@ class FullDrive {
   #checkDrive(hostId: string, seen: Set<string>): void {
     const file = openSync(join(this.mesh.folder, "drives", hostId), "r");
     const bytes = Buffer.alloc(RAW_BYTES);
+    const readAt = (offset: number, length: number) => {
+      const part = Buffer.alloc(length);
+      return part.subarray(0, readSync(file, part, 0, length, offset));
+    };
+    const isMark = marksOn(readAt, this.#written.keys());
     for (let offset = 0; ; offset += RAW_BYTES) {
       const length = readSync(file, bytes, 0, RAW_BYTES, offset);
       if (length === 0) break;
       if (bytes.subarray(0, length).equals(ZEROS.subarray(0, length))) continue;
       for (let at = 0; at < length; at += BLOCK_BYTES) {
         const block = bytes.subarray(at, at + BLOCK_BYTES);
-        if (!block.equals(ZEROS.subarray(0, BLOCK_BYTES))) this.#noteBlock(block, `${hostId} at ${offset + at}`, seen);
+        if (block.equals(ZEROS.subarray(0, BLOCK_BYTES)) || isMark(offset + at)) continue;
+        this.#noteBlock(block, `${hostId} at ${offset + at}`, seen);
       }
     }
     closeSync(file);
@@ -343,7 +350,6 @@ class FullDrive {
 
   #noteBlock(block: Buffer, place: string, seen: Set<string>): void {
     const line = lineOf(block);
-    if (line.startsWith("diskmesh-label")) return;
     const [, diskId = "", , number] = line.split(" ");
     const isWritten = Number(number) < (this.#written.get(diskId) ?? 0);
     if (!isWritten || !block.equals(patternOf(diskId, Number(number)))) this.#violations.add(`${place} has ${line}`);

@@ -9,6 +9,7 @@ import { Random } from "../random.js";
 import { repositoryFolder } from "../repository-folder.js";
 import { type Versions, versionsIn } from "../versions/versions.js";
 import { BLOCK_BYTES, CheckedDisk, parseBlock } from "./checked-disk.js";
+import { marksOn } from "./drive-marks.js";
 
 const PATIENCE = { everyMs: 200, timeoutMs: 600_000 };
 const DRIVE_BYTES = 8 * MIB_BYTES;
@@ -289,7 +290,7 @@ class UpgradedFleet implements AsyncDisposable {
     return (await retrying("ListDevices", () => this.#registry.listDevices({ pageSize: 1_000 }))).devices;
   }
 
-  /** Waits until nothing is to be erased, and requires that the drives have blocks of disks, each once, and nothing else. */
+  /** Waits until nothing is to be erased, and requires that the drives have blocks of disks, each once, labels, tables and records, and nothing else. */
   async #checkDrives(): Promise<void> {
     for (const disk of this.#disks.values()) await disk.check();
     await eventually(async () => {
@@ -305,10 +306,11 @@ class UpgradedFleet implements AsyncDisposable {
 
   #checkDrive(hostId: string, path: string, seen: Set<string>): void {
     const bytes = readFileSync(path);
+    const isMark = marksOn((offset, length) => bytes.subarray(offset, offset + length), this.#disks.keys());
     for (let at = 0; at < bytes.length; at += BLOCK_BYTES) {
       const block = bytes.subarray(at, at + BLOCK_BYTES);
       const line = block.toString("latin1", 0, 48);
-      if (block.every((byte) => byte === 0) || line.startsWith("diskmesh-label")) continue;
+      if (block.every((byte) => byte === 0) || (hostId !== LEAVING && isMark(at))) continue;
       const found = parseBlock(block);
       const name = `${found?.diskId} block ${found?.block}`;
       const isOwn = found !== undefined && this.#disks.get(found.diskId)?.isWritten(found) === true;
