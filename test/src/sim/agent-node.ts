@@ -100,7 +100,7 @@ export class AgentNode implements AgentRun {
   constructor(
     private readonly world: World,
     readonly machine: Machine,
-    readonly devices: readonly DevicePlace[],
+    private readonly configured: readonly DevicePlace[],
     run: number,
     forgot: boolean,
   ) {
@@ -111,9 +111,17 @@ export class AgentNode implements AgentRun {
     void this.#start(run);
   }
 
+  /** Places of the devices, which follow their drives. */
+  get devices(): readonly DevicePlace[] {
+    const { context, configured } = this;
+    const pathOf = ({ deviceId, path }: DevicePlace) => context?.devices.find(deviceId as never)?.config.path ?? path;
+    if (configured.every((place) => pathOf(place) === place.path)) return configured;
+    return configured.map((place) => ({ ...place, path: pathOf(place) }));
+  }
+
   async #start(run: number): Promise<void> {
     const { world, process, machine } = this;
-    const config = cachedConfigOf(machine.host, this.devices);
+    const config = cachedConfigOf(machine.host, this.configured);
     const folders = {
       cacheFile: CACHE_FILE,
       markFile: MARK_FILE,

@@ -13,6 +13,7 @@ export interface Modules {
   "disk-agent/devices/session-orders": typeof import("../../../services/disk-agent/src/devices/session-orders.js");
   "disk-agent/exports/range-locks": typeof import("../../../services/disk-agent/src/exports/range-locks.js");
   "disk-agent/handlers/order-devices": typeof import("../../../services/disk-agent/src/handlers/order-devices.js");
+  "disk-agent/labels/follow-drives": typeof import("../../../services/disk-agent/src/labels/follow-drives.js");
   "disk-agent/labels/run-records": typeof import("../../../services/disk-agent/src/labels/run-records.js");
   "disk-agent/labels/run-tables": typeof import("../../../services/disk-agent/src/labels/run-tables.js");
   "disk-agent/model/copies/copy-record": typeof import("../../../services/disk-agent/src/model/copies/copy-record.js");

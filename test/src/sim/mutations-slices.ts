@@ -13,6 +13,23 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
     replaced: [inPlaceOf("disk-agent/model/sessions", "endSessionsUpTo", () => (memory) => memory)],
   },
   {
+    name: "stay-at-path",
+    mistake: "a device stays at its path while its drive is at another one",
+    withinSeeds: 900,
+    foundBy: 37,
+    scenario: "drives change places",
+    replaced: [
+      inPlaceOf(
+        "disk-agent/labels/follow-drives",
+        "FollowDrives",
+        ({ FollowDrives }) =>
+          class extends FollowDrives {
+            override async look() {}
+          },
+      ),
+    ],
+  },
+  {
     ...ON_SLICES,
     withinSeeds: 4_500,
     foundBy: 1504,

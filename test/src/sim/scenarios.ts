@@ -2,6 +2,7 @@ import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
 import type { Plan, World } from "./parts.js";
 import { adoptDrives } from "./plan-adoptions.js";
+import { exchangeDrives } from "./plan-exchanges.js";
 import { moveDisks } from "./plan-moves.js";
 import { splitParts, useSlices } from "./plan-slices.js";
 import {
@@ -33,7 +34,8 @@ export type ScenarioName =
   | "disks on slices"
   | "parts are split"
   | "slices go back"
-  | "drives are adopted";
+  | "drives are adopted"
+  | "drives change places";
 
 /** A schedule with few faults and requests, for mistakes that random runs seldom find. */
 export interface Scenario {
@@ -46,8 +48,10 @@ export interface Scenario {
   readonly shares?: Drive["sharedAs"];
   /** Probability that nothing identifies a drive after a reboot; 0 by default. */
   readonly unmarkedDrives?: number;
-  /** Slices of the only drive of each host; undefined: several drives, as the seed says. */
+  /** Slices of each drive of a host; undefined: drives as the seed says. */
   readonly slices?: number;
+  /** Drives of each host that has drives with slices; 1 by default. */
+  readonly drives?: number;
   /** Length relative to other runs; 1 by default. */
   readonly length?: number;
   /** Requests of most turns; undefined: random requests. */
@@ -207,10 +211,21 @@ const ARE_ADOPTED: Scenario = {
   length: 12,
   plan: adoptDrives,
 };
+/** Drives of one host change places, at work or while their machine is off, and each device follows its drive. */
+const CHANGE_PLACES: Scenario = {
+  name: "drives change places",
+  faults: { ioMs: 5, slowIo: 0.02, lateMessage: 0.1, lateMessageMs: 500, agentCrash: 0.0005, registryCrash: 0.0005 },
+  hostCount: 2,
+  slices: 2,
+  drives: 3,
+  length: 12,
+  plan: exchangeDrives,
+};
 /** Divisor of the seeds that run these scenarios, so that other scenarios keep their seeds. */
 const RARE_EVERY = 30;
 const RARE = new Map([
   [4, ON_SLICES],
+  [7, CHANGE_PLACES],
   [10, DISKS_MOVE],
   [12, PARTS_ARE_SPLIT],
   [16, MOVED],

@@ -98,12 +98,19 @@ export class SimulatedWorld implements World {
 
   #setUp(host: string): void {
     const machine = new Machine(host, this, this.bytes);
-    const { slices } = this.scenario ?? {};
+    const { slices, drives = 1 } = this.scenario ?? {};
     if (slices !== undefined) {
       const blockCount = 1 + slices * BLOCKS_OF_SLICE;
-      machine.plugIn("/dev/a", blockCount);
+      const names = ["a", "b", "c"].slice(0, drives);
+      for (const name of names) machine.plugIn(`/dev/${name}`, blockCount);
       this.#machines.set(host, machine);
-      this.#places.set(host, [{ deviceId: `${host}-a`, path: "/dev/a", firstBlock: 0, blockCount }]);
+      const placeOf = (name: string) => ({
+        deviceId: `${host}-${name}`,
+        path: `/dev/${name}`,
+        firstBlock: 0,
+        blockCount,
+      });
+      this.#places.set(host, names.map(placeOf));
       return;
     }
     const blockCount = this.smallestBlocks;
