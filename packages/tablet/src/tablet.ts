@@ -17,7 +17,7 @@ import { commitSized } from "./storage/commit-sized.js";
 import { leaderState } from "./storage/leader-state.js";
 import { loadAll } from "./storage/load-document.js";
 import { OneAtATime } from "./storage/one-at-a-time.js";
-import type { Claim, ClaimOptions, LeaderState, TabletStorage } from "./storage/storage.js";
+import type { Claim, ClaimOptions, KeptCommits, LeaderState, TabletStorage } from "./storage/storage.js";
 import { DEFAULT_TABLET_LIMITS, type TabletLimits } from "./tablet-limits.js";
 
 /** Options of a tablet. Those of ClaimOptions control the wait until this process may lead. */
@@ -196,9 +196,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
    * another process leads; the tablet is then lost. Calls are queued.
    */
   async claimAbove(generation: number): Promise<number> {
-    if (!Number.isSafeInteger(generation) || generation < 0 || generation > GENERATION_MAX) {
+    if (!Number.isSafeInteger(generation) || generation < 0 || generation > GENERATION_MAX)
       throw new InvalidArgumentError(`generation ${generation}: it must be a whole number from 0 to ${GENERATION_MAX}`);
-    }
     // Serialized, because concurrent claims could be answered in another order, and the generation would decrease.
     return this.#claims.run(async () => {
       this.#refuseWhenEnded();
@@ -231,6 +230,12 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     yield* backupPieces(header, documents);
   }
 
+  /** See TabletStorage. Resolves with undefined when the storage keeps no commits. */
+  async pastChanges(...args: Parameters<NonNullable<TabletStorage["pastChanges"]>>): Promise<KeptCommits | undefined> {
+    this.#refuseWhenEnded();
+    return this.#storage.pastChanges?.(...args);
+  }
+
   /** Returns the present documents once they are durable. */
   async #durableDocuments(): Promise<Iterable<StoredDocument>> {
     this.#refuseWhenEnded();
@@ -239,9 +244,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     return documents;
   }
 
-  /**
-   * Remaining time for which this leader may act without renewing the lease; undefined when no other process can lead.
-   */
+  /** Time for which this leader may act without renewing the lease; undefined when no other process can lead. */
   get leaseLeftMs(): number | undefined {
     return this.#storage.leaseLeftMs?.();
   }
@@ -295,16 +298,14 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   #refuseWhenFull(): void {
-    if (this.#pendingTransactions >= this.#limits.pendingTransactions) {
+    if (this.#pendingTransactions >= this.#limits.pendingTransactions)
       throw new ResourceExhaustedError(
         `tablet ${this.#name}: ${this.#pendingTransactions} transactions wait for the storage, which is the limit; try again later`,
       );
-    }
-    if (this.#pendingSizeBytes >= this.#limits.pendingSizeBytes) {
+    if (this.#pendingSizeBytes >= this.#limits.pendingSizeBytes)
       throw new ResourceExhaustedError(
         `tablet ${this.#name}: ${this.#pendingSizeBytes} bytes wait for the storage, the limit is ${this.#limits.pendingSizeBytes}; try again later`,
       );
-    }
   }
 
   /**
@@ -401,9 +402,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
         : new UnavailableError(`tablet ${this.#name} lost its storage: ${messageOf(cause)}`, { cause });
     this.#ended = reason;
     this.#cancelRenewal();
-    for (const batch of this.#batches.splice(0)) {
+    for (const batch of this.#batches.splice(0))
       batch.reject(batch.sealed ? this.#fateOfSealed(cause, ofCommit) : reason);
-    }
     this.#memory = new MemoryTables({} as S);
     this.#listeners.clear();
     this.#resolveLost(reason);

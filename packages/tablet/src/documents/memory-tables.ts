@@ -92,9 +92,9 @@ export class MemoryTables<S extends Schema> {
     try {
       const result = fn(this.#transaction);
       refusePromise(result);
-      if (conclude !== undefined && replaced.size > 0)
-        conclude.run(this.#transaction, [...replaced.values()], conclude.note);
-      return { result, ...collect(replaced, limits.sizeBytesMax ?? Number.POSITIVE_INFINITY) };
+      const cause =
+        replaced.size === 0 ? undefined : conclude?.run(this.#transaction, [...replaced.values()], conclude.note);
+      return { result, ...collect(replaced, limits.sizeBytesMax ?? Number.POSITIVE_INFINITY, cause) };
     } catch (error) {
       for (const { table, key, previous } of replaced.values()) table.replace(key, previous);
       throw error;
@@ -258,6 +258,7 @@ function upgraded(tableName: string, key: string, definition: Table<object>, sto
 function collect(
   replaced: Map<string, Replaced>,
   sizeBytesMax: number,
+  cause: string | undefined,
 ): { changes: StoredChange[]; sizeBytes: number } {
   const changes: StoredChange[] = [];
   let totalBytes = 0;
@@ -269,6 +270,7 @@ function collect(
       document: current ?? null,
       version,
       previous: previous === undefined ? null : { document: previous, version },
+      ...(cause === undefined ? {} : { cause }),
     });
     totalBytes += sizeBytes;
   }

@@ -109,12 +109,15 @@ interface ChangedDocument {
   readonly current: object | undefined;
 }
 
-/** Runs at the end of each transaction with changes. `note` is the argument of `transact`. */
+/**
+ * Runs at the end of each transaction with changes. `note` is the argument of `transact`. Returns the cause of the
+ * changes in words, for their history; undefined for none.
+ */
 export type Conclude<S extends Schema> = (
   tx: Transaction<S>,
   changed: readonly ChangedDocument[],
   note: unknown,
-) => void;
+) => string | undefined;
 
 /** Final result of a transaction for one key. */
 export interface Change {
@@ -130,6 +133,8 @@ export interface StoredChange extends Change {
   readonly version: number;
   /** Document that the change replaces, as stored; null for none. */
   readonly previous: Versioned | null;
+  /** Cause of the change in words; see Conclude. */
+  readonly cause?: string | undefined;
 }
 
 /** A document with its place. */

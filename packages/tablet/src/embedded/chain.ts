@@ -84,7 +84,7 @@ async function intactHead(
 }
 
 /** Returns the journal before another one; undefined when there is none. */
-function previousOf(folder: JournalFolder, number: number, head: ReadHead | undefined): Part | undefined {
+export function previousOf(folder: JournalFolder, number: number, head: ReadHead | undefined): Part | undefined {
   if (head !== undefined) {
     const { previous, end, sum } = head;
     // A file of the first release does not state its number, so a renamed one could refer to itself.

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { diskFullError, InvalidStateError, systemClock } from "@diskmesh/domain";
+import { diskFullError, InvalidStateError, ResourceExhaustedError, systemClock } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
 import type { StoredChange } from "../documents/schema.js";
@@ -10,8 +10,11 @@ import { OneAtATime } from "../storage/one-at-a-time.js";
 import type {
   Claim,
   ClaimOptions,
+  KeptCommits,
   Leader,
   OnDocument,
+  PastChange,
+  PastChangesOf,
   RestoredClaim,
   Snapshot,
   TabletStorage,
@@ -24,9 +27,10 @@ import { LineFiles } from "./line-file.js";
 import { loadJournals } from "./load-journals.js";
 import { refuseUnexpected, refuseUnexpectedClaim } from "./lost-tablet.js";
 import { openError } from "./open-error.js";
+import { readPastChanges } from "./past-changes.js";
 import { Reserve } from "./reserve.js";
 import { RestoreBeside } from "./restore-beside.js";
-import type { Row } from "./snapshot-file.js";
+import { type Row, snapshotHead } from "./snapshot-file.js";
 import { Snapshots } from "./snapshots.js";
 
 export interface EmbeddedOptions {
@@ -60,6 +64,8 @@ class EmbeddedStorage implements TabletStorage {
   #check: AbortController | undefined;
   #onTrouble: (trouble: string | undefined) => void = () => {};
   #isLoaded = false;
+  /** True during a call of pastChanges: each reads up to all journals. */
+  #isReadingPast = false;
   #documents: Snapshot | undefined;
   /** Undefined before the load and during a restore, because the documents of a snapshot come from a running tablet. */
   #snapshots: Snapshots | undefined;
@@ -121,9 +127,11 @@ class EmbeddedStorage implements TabletStorage {
     );
     const newest = this.#folder.numbers("snapshot").at(-1);
     if (newest !== undefined)
-      await this.#folder.removeBelow(newest).catch((error: unknown) => {
-        throw this.#openError(error);
-      });
+      await snapshotHead(this.#folder, newest)
+        .then((head) => this.#folder.removeBelow(newest, head?.historyFrom))
+        .catch((error: unknown) => {
+          throw this.#openError(error);
+        });
     this.#isLoaded = true;
     this.#documents = snapshot;
     if (snapshot === undefined) return;
@@ -149,9 +157,13 @@ class EmbeddedStorage implements TabletStorage {
       await this.#folder.refuseFenced(journal);
       const byKey = new Map<string, StoredChange>();
       addChanges(byKey, changes);
+      const atMs = (this.#options.clock ?? systemClock).nowMs();
       const rows: Row[] = [];
-      for (const { table, key, version, document, previous } of byKey.values())
-        if (document !== null || previous !== null) rows.push([table, key, version, document]);
+      for (const { table, key, version, document, previous, cause } of byKey.values())
+        if (document !== null || previous !== null)
+          rows.push(
+            cause === undefined ? [table, key, version, document, atMs] : [table, key, version, document, atMs, cause],
+          );
       if (rows.length === 0) return;
       const before = journal.file.sizeBytes;
       await journal.file.appendChained([rows]);
@@ -180,10 +192,21 @@ class EmbeddedStorage implements TabletStorage {
     const { signal } = this.#check;
     const onDamage = (text: string): void => {
       onEdited(text, 1);
-      this.#snapshots?.makeNow();
+      this.#snapshots?.replaceDamaged();
     };
     const documents = this.#documents;
     void keepFilesChecked({ folder, files, clock, signal, documents, journal: () => this.#journal, onDamage });
+  }
+
+  async pastChanges(of: PastChangesOf, onChange: (change: PastChange) => void): Promise<KeptCommits> {
+    const { number, file } = this.#loaded();
+    if (this.#isReadingPast)
+      throw new ResourceExhaustedError("another call reads the history of changes; try again later");
+    this.#isReadingPast = true;
+    const last = { number, upTo: { end: file.sizeBytes } };
+    return readPastChanges(this.#folder, last, of, onChange).finally(() => {
+      this.#isReadingPast = false;
+    });
   }
 
   async claimAbove(generation: number): Promise<number> {

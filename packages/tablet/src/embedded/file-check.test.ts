@@ -64,7 +64,7 @@ describe("the files of an embedded store in use", () => {
 
   const damages: readonly [string, () => string, (path: string) => void, RegExp][] = [
     ["a byte of the snapshot", () => pathOf("snapshot", -1), flip, /snapshot\.\d+ is damaged at byte \d+/],
-    ["a byte of an older journal", () => pathOf("journal", 0), flip, /journal\.\d+ is damaged at byte \d+/],
+    ["a byte of an older journal", () => pathOf("journal", -2), flip, /journal\.\d+ is damaged at byte \d+/],
     ["a byte of the journal in use", () => pathOf("journal", -1), flip, /journal\.\d+ is damaged at byte \d+/],
     ["a snapshot that was deleted", () => pathOf("snapshot", -1), rmSync, /journal\.\d+ is missing/],
   ];

@@ -186,11 +186,15 @@ export class JournalFolder {
     return this.lines.replace(this.folder, nameOf("snapshot", number), pieces);
   }
 
-  /** Removes the files that `snapshot.N` replaces, and unfinished snapshots. */
-  async removeBelow(number: number): Promise<void> {
+  /**
+   * Removes the files that `snapshot.N` replaces, and unfinished snapshots. Keeps journals from `historyFrom` on, which
+   * only the history of changes reads.
+   */
+  async removeBelow(number: number, historyFrom = number): Promise<void> {
     for (const name of this.lines.files.list(this.folder)) {
-      const [, , of = Number.POSITIVE_INFINITY] = FILE_NAME.exec(name) ?? [];
-      if (Number(of) < number || name.endsWith(".draft")) await this.lines.files.remove(join(this.folder, name));
+      const [, kind, of = Number.POSITIVE_INFINITY] = FILE_NAME.exec(name) ?? [];
+      const isReplaced = Number(of) < (kind === "snapshot" ? number : Math.min(number, historyFrom));
+      if (isReplaced || name.endsWith(".draft")) await this.lines.files.remove(join(this.folder, name));
     }
   }
 

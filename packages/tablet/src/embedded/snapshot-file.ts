@@ -3,8 +3,18 @@ import type { JournalFolder } from "./journal-folder.js";
 
 const OPENING_BRACE = 0x7b;
 
-/** A document in a snapshot, or as changed by a commit; null means deleted. */
-export type Row = readonly [table: string, key: string, version: number, document: object | null];
+/**
+ * A document in a snapshot, or as changed by a commit; null means deleted. Only rows of commits have a time and a cause,
+ * except those of 0.1.0.
+ */
+export type Row = readonly [
+  table: string,
+  key: string,
+  version: number,
+  document: object | null,
+  atMs?: number,
+  cause?: string,
+];
 
 /** The first line of a snapshot. Format 3 has none. */
 export interface SnapshotHead {
@@ -14,6 +24,8 @@ export interface SnapshotHead {
   readonly journalSum: number;
   /** Place in the journals behind the last commit that the snapshot may contain. */
   readonly until: JournalPlace;
+  /** Number of the oldest journal that stays for the history of changes; absent when none before this one does. */
+  readonly historyFrom?: number | undefined;
 }
 
 /** A position in the journals of a folder. */

@@ -34,6 +34,8 @@ export class Snapshots {
   #sizes: StoredSizes;
   #running: Promise<void> | undefined;
   #hasFailed = false;
+  /** True from the notice of damage until a snapshot has replaced the damaged files. */
+  #isDamaged = false;
   #isEnded = false;
   #retryAtMs = 0;
 
@@ -52,10 +54,16 @@ export class Snapshots {
     const { journals, journalsBytes, snapshotBytes } = this.#sizes;
     const isDue =
       this.#hasFailed || journalsBytes > Math.max(journalsBytesMin, snapshotBytes) || journals > JOURNALS_MAX;
-    if (isDue && clock.monotonicMs() >= this.#retryAtMs) this.makeNow();
+    if (isDue && clock.monotonicMs() >= this.#retryAtMs) this.#begin();
   }
 
-  makeNow(): void {
+  /** Makes a snapshot because the files are damaged. None of them stays, not even for the history of changes. */
+  replaceDamaged(): void {
+    this.#isDamaged = true;
+    this.#begin();
+  }
+
+  #begin(): void {
     if (this.#running !== undefined || this.#isEnded) return;
     this.#running = this.#make().finally(() => {
       this.#running = undefined;
@@ -92,6 +100,7 @@ export class Snapshots {
   async #write(): Promise<void> {
     const { folder, snapshot, beginJournal, journal } = this.#options;
     await this.#refuseWithoutRoom();
+    const historyFrom = this.#isDamaged ? undefined : await this.#historyFrom();
     const before = this.#sizes;
     const { number, headSum } = await beginJournal();
     const documents = await snapshot();
@@ -101,6 +110,7 @@ export class Snapshots {
       number,
       journalSum: headSum,
       until: { number: last, end: file.sizeBytes },
+      historyFrom,
     };
     const snapshotBytes = await folder.writeSnapshot(number, this.#pieces(head, documents));
     this.#sizes = {
@@ -108,14 +118,29 @@ export class Snapshots {
       journalsBytes: this.#sizes.journalsBytes - before.journalsBytes,
       snapshotBytes,
     };
-    await folder.removeBelow(number);
+    await folder.removeBelow(number, historyFrom);
+    if (historyFrom === undefined) this.#isDamaged = false;
   }
 
-  /** Throws when a snapshot could fill the disk and leave no space for commits. */
+  /** Returns the journal with which the former snapshot began; undefined when it is from 0.1.0 or cannot be read. */
+  async #historyFrom(): Promise<number | undefined> {
+    const { folder } = this.#options;
+    const from = folder.numbers("snapshot").at(-1) ?? folder.numbers("journal")[0];
+    const head = from === undefined ? undefined : await folder.headOf(from).catch(() => undefined);
+    return head?.isChained === true ? from : undefined;
+  }
+
+  /**
+   * Throws when a snapshot could fill the disk and leave no space for commits. Journals that are kept only for history
+   * leave the disk first.
+   */
   async #refuseWithoutRoom(): Promise<void> {
     const { folder } = this.#options;
     const neededBytes = this.#sizes.journalsBytes + this.#sizes.snapshotBytes;
-    const freeBytes = await folder.lines.files.freeBytes(folder.folder);
+    const free = () => folder.lines.files.freeBytes(folder.folder);
+    if ((await free()) >= neededBytes) return;
+    await folder.removeBelow(folder.numbers("snapshot").at(-1) ?? 0);
+    const freeBytes = await free();
     if (freeBytes >= neededBytes) return;
     throw new DiskFullError(
       `the snapshot may need ${neededBytes} bytes, but the disk of ${folder.folder} has ${freeBytes} left: free space there`,

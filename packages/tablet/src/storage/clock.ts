@@ -3,7 +3,7 @@ import type { Clock } from "@diskmesh/domain";
 
 export { sleep } from "@diskmesh/domain";
 
-export type TabletClock = Pick<Clock, "monotonicMs" | "after" | "afterTurn">;
+export type TabletClock = Pick<Clock, "nowMs" | "monotonicMs" | "after" | "afterTurn">;
 
 /** Number of event loop turns that a received answer may take to pass through a database driver. */
 const LATE_ANSWER_TURNS = 5;

@@ -90,6 +90,41 @@ export interface LeaderState {
   commit(asIs: StoredChange): Promise<void>;
 }
 
+/** Position of a commit in a storage that keeps commits: a journal's number, and a byte in it. */
+export interface CommitPlace {
+  readonly journal: number;
+  readonly at: number;
+}
+
+/** A change of a document in a commit that the storage still keeps. */
+export interface PastChange {
+  readonly commit: CommitPlace;
+  /** Undefined in commits of 0.1.0. */
+  readonly atMs: number | undefined;
+  /** See Conclude; undefined for none, and in commits of 0.1.0. */
+  readonly cause: string | undefined;
+  /** The document after the change; null means deleted. */
+  readonly document: object | null;
+}
+
+/** Selects the kept changes of a document. */
+export interface PastChangesOf {
+  readonly table: string;
+  readonly key: string;
+  /** Only changes of earlier commits. */
+  readonly before?: CommitPlace | undefined;
+  /** Ends the reading, which then rejects with the signal's reason. */
+  readonly signal: AbortSignal;
+}
+
+/** Extent of the commits that a storage keeps. */
+export interface KeptCommits {
+  /** Time of the oldest kept commit; undefined when no kept commit states its time. */
+  readonly sinceMs: number | undefined;
+  /** True when all commits since the tablet was made are kept. */
+  readonly isComplete: boolean;
+}
+
 /**
  * Durable storage of a tablet. Call order: claim, load, then commits and claimAbove one at a time, renew at any time,
  * close. Every adapter must pass `storageContract`.
@@ -133,6 +168,11 @@ export interface TabletStorage {
    * the load.
    */
   keepChecked?(state: LeaderState): void;
+  /**
+   * Calls back with each kept change of a document, oldest first. Rejects with ResourceExhaustedError while another call
+   * reads. Absent in a storage that keeps no commits. Allowed only after the load.
+   */
+  pastChanges?(of: PastChangesOf, onChange: (change: PastChange) => void): Promise<KeptCommits>;
   /**
    * Throws UnavailableError when the lease may have expired, so that another process may lead. Absent in a storage that
    * two processes cannot open at once.

@@ -228,6 +228,7 @@ export class SimulatedProcess {
   constructor(world: World) {
     this.world = world;
     this.clock = {
+      nowMs: () => world.now,
       monotonicMs: () => world.now,
       after: (delayMs, action) => this.#after(delayMs, action),
       // A tick queued from a microtask runs after all microtasks and before the next step.
