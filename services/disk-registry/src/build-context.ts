@@ -10,7 +10,7 @@ import type { Context } from "./calls/context.js";
 import type { Config } from "./config/config.js";
 import type { RegistryLimits } from "./config/limits.js";
 import { observeFleet, observeWork } from "./metrics/observe-fleet.js";
-import { type Doing, noteEvents } from "./model/events/events.js";
+import { causeOf, type Note, noteEvents } from "./model/events/events.js";
 import type { Known } from "./model/explain/cause.js";
 import { eventLimits } from "./requests/limits.js";
 import type { RegistryTablet } from "./store/stored-schema.js";
@@ -58,9 +58,10 @@ export async function buildContext(
   const { config, limits, log, tablet, edges, refusedAgents } = options;
   const { clock, random } = edges;
   lifecycle.use("tablet", tablet);
-  tablet.concludeWith((tx, changed, note) =>
-    noteEvents(tx, changed, note as Doing | undefined, eventLimits(config), clock.nowMs()),
-  );
+  tablet.concludeWith((tx, changed, note) => {
+    noteEvents(tx, changed, note as Note, eventLimits(config), clock.nowMs());
+    return causeOf(note as Note);
+  });
   lifecycle.use("metrics of the fleet", await observeFleet(tablet, clock));
   const refusalLines = new LineLimit(log);
   const fleet = await Fleet.open(tablet, clock, limits, log, refusalLines);
@@ -116,6 +117,7 @@ export async function buildContext(
   const registrations = pLimit(REGISTRATIONS_PER_TURN);
   return {
     ...work,
+    tablet,
     diskChanges,
     tableChanges,
     watchers: { count: 0 },

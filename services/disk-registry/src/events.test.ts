@@ -1,6 +1,7 @@
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { LabelState } from "@diskmesh/api/internal";
 import {
+  AttachState,
   type DiskRegistryServiceDefinition,
   type FleetEvent,
   FleetServiceDefinition,
@@ -235,6 +236,32 @@ describe("the event log", () => {
     await rejection(dispatcher.listFleetEvents({}), PermissionDeniedError);
     await dispatcher.unpublishDisk({ diskId: "a" });
     expect(await newest({ action: "UnpublishDisk" })).to.deep.include({ user: "cpi-dispatcher", routine: true });
+  });
+
+  it("are beside the kept changes of each object, which name caller, method, worker and changed fields, in pages", async () => {
+    const { operator } = fleet.registry;
+    await fleet.readyAgent("h1", ["d1"]);
+    await fleet.remove("h1");
+    await fleet.inState("d1", AttachState.DETACHED);
+    const pages = await allPages(async (pageToken) => {
+      const page = await operator.listChanges({ deviceId: "d1", pageSize: 2, pageToken });
+      expect(page).to.deep.include({ areKept: true, isComplete: true });
+      return { items: page.changes, nextPageToken: page.nextPageToken };
+    });
+    const told = pages.map(({ cause, details }) => `${cause}; ${details.join("; ")}`);
+    expect(told[0]).to.match(/^disk-registry: attach and detach orders; .*attach state CLOSING -> DETACHED/);
+    expect(told[1]).to.match(
+      /^operator: RemoveHost, request \S+; attach state ATTACHED -> CLOSING; .*removal requested no -> yes/,
+    );
+    expect(told.at(-1)).to.match(/^disk-registry: a registration; created; .*attach state UNKNOWN/);
+    const times = pages.map(({ commitTime }) => commitTime?.getTime() ?? 0);
+    expect(times)
+      .to.deep.equal(times.toSorted((a, b) => b - a))
+      .and.not.to.include(0);
+    await rejection(operator.listChanges({ deviceId: "d9" }), NotFoundError, "no device has the id d9");
+    for (const request of [{}, { hostId: "h1", deviceId: "d1" }])
+      await rejection(operator.listChanges(request), InvalidArgumentError, "exactly one");
+    await rejection(fleet.registry.client("cpi-dispatcher").listChanges({ hostId: "h1" }), PermissionDeniedError);
   });
 
   it("drops the oldest events beyond the limits, routine ones separately, and keeps the others over a restart", async () => {

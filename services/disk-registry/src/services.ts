@@ -53,6 +53,7 @@ import { unassignHost } from "./handlers/hosts/unassign-host.js";
 import { watchHosts } from "./handlers/hosts/watch-hosts.js";
 import { createJoinToken, listJoinTokens, revokeJoinToken } from "./handlers/joins/join-tokens.js";
 import { renewCertificate } from "./handlers/joins/renew-certificate.js";
+import { listChanges } from "./handlers/list-changes.js";
 import { listFleetEvents } from "./handlers/list-fleet-events.js";
 import { listTroubles } from "./handlers/list-troubles.js";
 
@@ -114,6 +115,7 @@ export function addServices(
     publishDisk: change(DISK_USERS, "PublishDisk", publishDisk),
     unpublishDisk: change(DISK_USERS, "UnpublishDisk", unpublishDisk),
     assignHost: change(DISK_USERS, "AssignHost", assignHost),
+    listChanges: allow(OPERATOR_ROLES, listChanges),
     listFleetEvents: allow([...OPERATOR_ROLES, "director"], listFleetEvents),
     unassignHost: change(DISK_USERS, "UnassignHost", unassignHost),
   });

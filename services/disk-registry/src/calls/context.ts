@@ -12,6 +12,7 @@ import type { Workers } from "../workers/workers.js";
 
 /** Dependencies of the handlers. */
 export interface Context extends WorkContext {
+  readonly tablet: RegistryTablet;
   /** Signals the id of a disk after each durable change of the disk. */
   readonly diskChanges: Changes<DiskId>;
   /** Changes of hosts, devices and disks, read by watchers. */

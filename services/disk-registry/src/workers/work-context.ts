@@ -6,8 +6,22 @@ import type { Liveness } from "../agents/liveness.js";
 import type { RefusedAgents } from "../agents/refused-agents.js";
 import type { Config } from "../config/config.js";
 import type { RegistryLimits } from "../config/limits.js";
+import type { OwnWork } from "../model/events/events.js";
 import type { RegistryTablet } from "../store/stored-schema.js";
 import type { SessionKeys } from "./session-keys.js";
+
+/** Returns the context with a tablet that names the worker as the cause of its changes. */
+export function workOf(work: string, { tablet, ...context }: WorkContext): WorkContext {
+  const note: OwnWork = { work };
+  return {
+    ...context,
+    tablet: {
+      read: (fn) => tablet.read(fn),
+      transact: (fn) => tablet.transact(fn, note),
+      watch: (listener) => tablet.watch(listener),
+    },
+  };
+}
 
 /** Dependencies of the workers. */
 export interface WorkContext {
@@ -17,7 +31,7 @@ export interface WorkContext {
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
-  readonly tablet: RegistryTablet;
+  readonly tablet: Pick<RegistryTablet, "read" | "transact" | "watch">;
   readonly fleet: Fleet;
   readonly agents: AgentClients;
   readonly liveness: Liveness;

@@ -31,7 +31,7 @@ import { OrderWorker } from "./order-worker.js";
 import { PublicationWorker } from "./publication-worker.js";
 import { hostsThatMayLeave, RemovalWorker } from "./removal-worker.js";
 import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
-import type { WorkContext } from "./work-context.js";
+import { type WorkContext, workOf } from "./work-context.js";
 
 /** Returns whether the disk's host has a change to take up that it had not before. */
 function isNewChange({ publication }: Disk, before: Disk | undefined): boolean {
@@ -83,38 +83,38 @@ export class Workers {
   ) {
     const { maxOrderedHosts, maxPublications, maxErasingAgents, maxMoves } = context.limits;
     this.#context = context;
-    this.#orderWorker = new OrderWorker(context, (devices) => {
+    this.#orderWorker = new OrderWorker(workOf("attach and detach orders", context), (devices) => {
       for (const device of devices) {
         for (const diskId of disksOn([device])) this.wakeDisk(diskId);
         if (isDirty(device)) this.wakeErase([device.deviceId]);
       }
     });
-    this.#publicationWorker = new PublicationWorker(context);
-    this.#eraseWorker = new EraseWorker(context);
-    const unexportWorker = new UnexportWorker(context);
+    this.#publicationWorker = new PublicationWorker(workOf("publications", context));
+    this.#eraseWorker = new EraseWorker(workOf("erases", context));
+    const unexportWorker = new UnexportWorker(workOf("ends of exports", context));
     this.#orders = this.#queue("orders", maxOrderedHosts, (hostId, signal) =>
       this.#orderWorker.process(hostId as HostId, signal),
     );
     this.#publications = this.#queue("publications", maxPublications, (diskId, signal) =>
       this.#publicationWorker.process(diskId as DiskId, signal),
     );
-    const labelWorker = new LabelWorker(context);
+    const labelWorker = new LabelWorker(workOf("labels", context));
     // Labels follow erases, which would overwrite them.
     this.#erases = this.#queue("erases", maxErasingAgents, async (deviceId, signal) => {
       const erased = await this.#eraseWorker.process(deviceId as DeviceId, signal);
       return erased === "done" ? labelWorker.process(deviceId as DeviceId, signal) : erased;
     });
     this.#unexports = this.#queue("unexports", maxPublications, (key, signal) => unexportWorker.process(key, signal));
-    this.#moveWorker = new MoveWorker(context, moved);
+    this.#moveWorker = new MoveWorker(workOf("moves", context), moved);
     this.#moves = this.#queue("moves", maxMoves, (diskId, signal) =>
       this.#moveWorker.process(diskId as DiskId, signal),
     );
-    const removalWorker = new RemovalWorker(context);
+    const removalWorker = new RemovalWorker(workOf("removals", context));
     this.#removals = this.#queue("removals", maxOrderedHosts, (hostId) => removalWorker.process(hostId as HostId));
-    this.#graceWorker = new GraceWorker(context);
+    this.#graceWorker = new GraceWorker(workOf("ends of the grace of deletions", context));
     this.#graces = this.#queue("graces", 1, (diskId) => this.#graceWorker.process(diskId as DiskId));
     this.#unwatch = context.tablet.watch((changes) => this.#wakeFor(changes));
-    this.#monitor = new HostMonitor(context, {
+    this.#monitor = new HostMonitor(workOf("host monitor", context), {
       online: (hostId) => this.wakeHost(hostId),
       unavailable: (hostId) => this.wakeHost(hostId),
       fenced: (diskIds) => this.wakeFences(diskIds),

@@ -7,6 +7,7 @@ import { requireOwnHost } from "../../calls/agent-identity.js";
 import type { Context } from "../../calls/context.js";
 import { metAtMs } from "../../model/devices/device-health.js";
 import { areOtherProblems, type DiskProblem, noteProblems } from "../../model/disks/disk-problems.js";
+import type { OwnWork } from "../../model/events/events.js";
 import { clockNeed, type MissingNeed } from "../../model/hosts/agent-needs.js";
 import {
   applyHeartbeat,
@@ -20,6 +21,7 @@ import { plainText, requireAtMost } from "../../requests/requests.js";
 import { healthOf } from "../../requests/wire.js";
 
 /** Maximum number of needs; agents have fewer. */
+const HEARTBEAT: OwnWork = { work: "a heartbeat" };
 const MAX_NEEDS = 16;
 
 export async function heartbeat(
@@ -76,7 +78,7 @@ export async function heartbeat(
     await tablet.transact((tx) => {
       applyHeartbeat(tx, hostId, bootId, { changed, failed, warning }, clock.nowMs(), probationMs);
       noteProblems(tx, hostId, problems);
-    });
+    }, HEARTBEAT);
     workers.wakeHost(hostId);
   }
   const { tabletGeneration, incarnation } = fleet.leader();

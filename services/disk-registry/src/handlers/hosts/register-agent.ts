@@ -13,6 +13,7 @@ import { requireOwnHost } from "../../calls/agent-identity.js";
 import type { Context } from "../../calls/context.js";
 import { addCall } from "../../calls/removal-call.js";
 import { predecessorsOf } from "../../model/disks/remembered.js";
+import type { OwnWork } from "../../model/events/events.js";
 import {
   noteRegistration,
   registerAgent as register,
@@ -25,6 +26,7 @@ import { parseRegistration } from "../../requests/registration-request.js";
 import { plainText } from "../../requests/requests.js";
 import { stampedDeviceMessage } from "../../requests/wire.js";
 
+const REGISTRATION: OwnWork = { work: "a registration" };
 const MAX_ADDRESS_LENGTH = 300;
 
 export async function registerAgent(
@@ -100,7 +102,7 @@ async function takeIn(
     const added = takeJoined(tx, hostId) ? addJoined(tx, hostId, addCall(context)) : undefined;
     noteRegistration(context.lastRegistrations, registration);
     return { ...taken, added, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };
-  });
+  }, REGISTRATION);
   context.refusedAgents.registrationTaken(hostId, registration.address);
   if (answer.added !== undefined) log.info({ hostId, result: answer.added }, "joined host added");
   workers.wakeHost(hostId);

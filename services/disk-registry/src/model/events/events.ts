@@ -23,8 +23,16 @@ export interface Doing {
   eventId: number;
 }
 
+/** Work of the registry or of an agent that is recorded in the history of changes, for example "orders". */
+export interface OwnWork {
+  readonly work: string;
+}
+
 /** Key that marks a transaction which records its own event. */
 export const IS_NOTED = "is noted";
+
+/** Argument of a transaction that says who makes the changes. */
+export type Note = Doing | OwnWork | typeof IS_NOTED | undefined;
 
 const MAX_MESSAGE_LENGTH = 1_000;
 /** Maximum events dropped per transaction. A lowered limit takes effect over several transactions. */
@@ -38,12 +46,12 @@ const MAX_DROPPED = 16;
 export function noteEvents(
   tx: RegistryTransaction,
   changed: readonly ChangedDocument[],
-  doing: Doing | typeof IS_NOTED | undefined,
+  doing: Note,
   limits: EventLimits,
   nowMs: number,
 ): void {
   if (doing === IS_NOTED) return;
-  if (doing === undefined) {
+  if (doing === undefined || "work" in doing) {
     for (const event of changesByThemselves(changed)) append(tx, { ...event, atMs: nowMs }, limits);
     return;
   }
@@ -55,6 +63,12 @@ export function noteEvents(
   };
   if (earlier === undefined) doing.eventId = append(tx, { ...event, atMs: nowMs }, limits);
   else tx.events.put({ ...earlier, ...event });
+}
+
+/** Returns the cause of a transaction's changes, for their history. */
+export function causeOf(note: Note): string {
+  if (note === undefined || note === IS_NOTED) return "disk-registry";
+  return "work" in note ? `disk-registry: ${note.work}` : `${note.user}: ${note.action}, request ${note.requestId}`;
 }
 
 /** Returns the fields of a call in its event. */

@@ -873,6 +873,60 @@ export interface ListFleetEventsResponse {
   nextPageToken: string;
 }
 
+/** The object whose changes are listed, and the page. Exactly one ID must be set. */
+export interface ListChangesRequest {
+  /** ID of a host. */
+  hostId: string;
+  /** ID of a device. */
+  deviceId: string;
+  /** ID of a disk. */
+  diskId: string;
+  /**
+   * Maximum number of changes per page. 0: the server's default, 100. Values above the server's limit, 1,000, are lowered
+   * to the limit.
+   */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty: the first page. */
+  pageToken: string;
+}
+
+/** A page of changes, and how far back changes are kept. */
+export interface ListChangesResponse {
+  /** Changes, newest first. */
+  changes: ObjectChange[];
+  /** Token of the next page, whose changes are older; empty on the last page. */
+  nextPageToken: string;
+  /** False when the registry's store keeps no commits, so that no change can be listed. */
+  areKept: boolean;
+  /** True when all commits since the registry's store was made are kept. */
+  isComplete: boolean;
+  /** Time of the oldest kept commit. Absent when no kept commit states its time. */
+  keptFromTime: Date | undefined;
+}
+
+/**
+ * A change of a host, device or disk. Changes by calls that arrive together are one commit; the change then has the
+ * cause of the last call that changed the object.
+ */
+export interface ObjectChange {
+  /** Commit with the change: number of the journal, a colon, and a byte in the journal. */
+  commit: string;
+  /** Time of the commit. Absent in commits of 0.1.0. */
+  commitTime:
+    | Date
+    | undefined;
+  /**
+   * Caller with RPC and request_id, for example "operator alice: AddHost, request 7f3a"; "disk-registry" with its work,
+   * for example "disk-registry: erases". Empty in commits of 0.1.0.
+   */
+  cause: string;
+  /**
+   * Changed fields in words, for example "attach state ATTACHED -> CLOSING". At most 16, limited to 200 characters per
+   * value. The first kept change has the main fields of the state after the change instead.
+   */
+  details: string[];
+}
+
 /**
  * An action that was done or refused. The registry keeps the latest events, limited by number and age (`events` in its
  * config).
@@ -6852,6 +6906,303 @@ export const ListFleetEventsResponse: MessageFns<ListFleetEventsResponse> = {
   },
 };
 
+function createBaseListChangesRequest(): ListChangesRequest {
+  return { hostId: "", deviceId: "", diskId: "", pageSize: 0, pageToken: "" };
+}
+
+export const ListChangesRequest: MessageFns<ListChangesRequest> = {
+  encode(message: ListChangesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(18).string(message.deviceId);
+    }
+    if (message.diskId !== "") {
+      writer.uint32(26).string(message.diskId);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(32).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(42).string(message.pageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListChangesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListChangesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListChangesRequest>): ListChangesRequest {
+    return ListChangesRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListChangesRequest>): ListChangesRequest {
+    const message = createBaseListChangesRequest();
+    message.hostId = object.hostId ?? "";
+    message.deviceId = object.deviceId ?? "";
+    message.diskId = object.diskId ?? "";
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseListChangesResponse(): ListChangesResponse {
+  return { changes: [], nextPageToken: "", areKept: false, isComplete: false, keptFromTime: undefined };
+}
+
+export const ListChangesResponse: MessageFns<ListChangesResponse> = {
+  encode(message: ListChangesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.changes) {
+      ObjectChange.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
+    }
+    if (message.areKept !== false) {
+      writer.uint32(24).bool(message.areKept);
+    }
+    if (message.isComplete !== false) {
+      writer.uint32(32).bool(message.isComplete);
+    }
+    if (message.keptFromTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.keptFromTime), writer.uint32(42).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListChangesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListChangesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.changes.push(ObjectChange.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.areKept = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.isComplete = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.keptFromTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListChangesResponse>): ListChangesResponse {
+    return ListChangesResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListChangesResponse>): ListChangesResponse {
+    const message = createBaseListChangesResponse();
+    message.changes = object.changes?.map((e) => ObjectChange.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
+    message.areKept = object.areKept ?? false;
+    message.isComplete = object.isComplete ?? false;
+    message.keptFromTime = object.keptFromTime ?? undefined;
+    return message;
+  },
+};
+
+function createBaseObjectChange(): ObjectChange {
+  return { commit: "", commitTime: undefined, cause: "", details: [] };
+}
+
+export const ObjectChange: MessageFns<ObjectChange> = {
+  encode(message: ObjectChange, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.commit !== "") {
+      writer.uint32(10).string(message.commit);
+    }
+    if (message.commitTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.commitTime), writer.uint32(18).fork()).join();
+    }
+    if (message.cause !== "") {
+      writer.uint32(26).string(message.cause);
+    }
+    for (const v of message.details) {
+      writer.uint32(34).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ObjectChange {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseObjectChange();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.commit = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.commitTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.cause = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.details.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ObjectChange>): ObjectChange {
+    return ObjectChange.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ObjectChange>): ObjectChange {
+    const message = createBaseObjectChange();
+    message.commit = object.commit ?? "";
+    message.commitTime = object.commitTime ?? undefined;
+    message.cause = object.cause ?? "";
+    message.details = object.details?.map((e) => e) || [];
+    return message;
+  },
+};
+
 function createBaseFleetEvent(): FleetEvent {
   return {
     eventId: 0,
@@ -7526,6 +7877,20 @@ export const DiskRegistryServiceDefinition = {
       requestType: ListFleetEventsRequest as typeof ListFleetEventsRequest,
       requestStream: false,
       responseType: ListFleetEventsResponse as typeof ListFleetEventsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Lists the changes of a host, device or disk, also of a deleted one, from the commits that the registry's store still
+     * keeps. Newest first, in pages. A store in a folder keeps the journals back to its snapshot before last. A store in
+     * MongoDB keeps no commits. NOT_FOUND: the object does not exist, and no change of it is kept. RESOURCE_EXHAUSTED:
+     * another call reads the journals.
+     */
+    listChanges: {
+      name: "ListChanges",
+      requestType: ListChangesRequest as typeof ListChangesRequest,
+      requestStream: false,
+      responseType: ListChangesResponse as typeof ListChangesResponse,
       responseStream: false,
       options: {},
     },
