@@ -192,6 +192,10 @@ describe("the diskmesh command and a mesh", () => {
     expect(await done(`why device ${deviceId}`)).to.contain("of disk disk-");
     await done(`set-host-state online ${hostId}`);
     expect((await listed(`events --host ${hostId} --action FenceHost`)).length).to.be.above(0);
+    const history = await typed("journal", "host", hostId);
+    expect(history.out).to.match(/operator.*: SetHostState, request \S+ +state DEAD -> UNAVAILABLE; /);
+    expect(history.err).to.equal("all changes since the registry's store was made are kept\n");
+    expect((await listed("journal disk scratch --limit 1"))[0].details).to.be.an("array");
     expect((await listed("events --director --deployment demo --after 1h")).length).to.be.above(0);
     const told = await listed("events --limit 1000");
     expect(new Set(told.map(({ service }) => service))).to.deep.equal(new Set(["director", "disk-registry"]));

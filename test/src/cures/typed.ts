@@ -33,6 +33,7 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   "detach X": [STUCK, "host to be removed that serves a disk"],
   disks: [CLI, 'done("disks")'],
   "disks --deleted": [DELETED, 'done("disks --deleted")'],
+  "events --thing X": [CLI, "events --thing "],
   "fence-host X --reason X": [CURES, "a silent host with a disk"],
   "forget-orphan X": [
     "test/src/possible-orphans.test.ts",

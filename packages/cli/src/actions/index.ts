@@ -21,6 +21,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   locks: async () => (await import("./director/locks.js")).locks,
   configs: async () => (await import("./director/configs.js")).configs,
   events: async () => (await import("./events.js")).events,
+  journal: async () => (await import("./fleet/journal.js")).journal,
   logs: async () => (await import("./director/logs.js")).logs,
   watch: async () => (await import("./watch.js")).watch,
   contexts: async () => (await import("./contexts.js")).contexts,
