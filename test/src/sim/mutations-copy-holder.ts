@@ -146,6 +146,38 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...COPIES,
+    name: "copies-clean-after-failure",
+    foundBy: 2676,
+    scenario: "partitions",
+    mistake: "an end is said to be clean after a user was told of a failure, with the copies that have not failed",
+    replaced: [
+      inPlaceOf(
+        "disk-agent/model/copies/holder",
+        "isCleanEnd",
+        ({ isCleanEnd }) =>
+          (holder) =>
+            isCleanEnd({ ...without(holder, hasNotFailed), hasFailed: false }),
+      ),
+    ],
+  },
+  {
+    ...COPIES,
+    name: "copies-dead-before-resume",
+    foundBy: 1789,
+    scenario: "agents",
+    mistake: "an agent that restarted between the load of a table and its resume takes the table for recorded",
+    replaced: [
+      inPlaceOf("disk-agent/model/copies/holder", "recovered", () => (holder) => ({
+        ...holder,
+        parts: holder.parts.map((part) => ({
+          ...part,
+          legs: part.legs.map((leg) => ({ ...leg, recordedLayout: part.layout })),
+        })),
+      })),
+    ],
+  },
+  {
+    ...COPIES,
     name: "copies-trust-rebooted",
     foundBy: 3,
     mistake: "a copy counts on whose machine restarted between a write and its flush",

@@ -197,8 +197,27 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...COPIES,
+    name: "copies-on-one-host",
+    foundBy: 9,
+    mistake: "a repair chooses the host that has the other copy",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/copies/repairs",
+        "planRepairs",
+        ({ planRepairs }) =>
+          (disks, facts) =>
+            planRepairs(disks, {
+              ...facts,
+              free: facts.free.map((each) => ({ ...each, hostId: each.deviceId as never })),
+              placeOf: (deviceId) => ({ hostId: deviceId as never, rack: "" }),
+            }),
+      ),
+    ],
+  },
+  {
+    ...COPIES,
     name: "copies-proof-without-fence",
-    foundBy: 32,
+    foundBy: 4,
     mistake: "records prove a restored store while a holder of a lost order goes on",
     replaced: [inPlaceOf("disk-registry/model/copies/records", "asUnproven", () => (disk) => disk)],
   },

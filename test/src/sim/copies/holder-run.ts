@@ -71,6 +71,8 @@ export class HolderRun {
   #confirmed = 0;
   #step = 1;
   #ending: Ended | undefined;
+  /** Number of agents that have ended, and taken their records along. */
+  #agents = 0;
 
   constructor(
     private readonly world: CopyWorld,
@@ -117,6 +119,13 @@ export class HolderRun {
   /** The process or machine is gone: no request is answered any more. */
   vanish(): void {
     this.isGone = true;
+  }
+
+  /** The agent ends, and the kernel goes on: records that were on their way are lost. */
+  loseAgent(): void {
+    this.hasAgent = false;
+    this.#agents += 1;
+    for (const key of this.#filling) if (key.endsWith(" record")) this.#filling.delete(key);
   }
 
   /** The agent has restarted, and the kernel went on. */
@@ -185,7 +194,10 @@ export class HolderRun {
       if (io.kind !== "ping" || this.#running.length > 0 || before !== this.#legOf(part, deviceId)?.failure) this.#go();
     };
     const drive = world.driveOf(deviceId);
-    world.io(this.hostId, deviceId, (answer) => drive.io(session, connection, io, answer), answered);
+    const agent = this.#agents;
+    const isLost = (): boolean => io.kind === "record" && agent !== this.#agents;
+    const send = (answer: (answer: IoAnswer) => void) => isLost() || drive.io(session, connection, io, answer);
+    world.io(this.hostId, deviceId, send, (answer) => isLost() || answered(answer));
   }
 
   #heard(
@@ -218,20 +230,17 @@ export class HolderRun {
     if (this.isGone) return;
     this.holder = beginDraining(endOfFailed(this.holder));
     const wasCut = this.holder.snapshot?.phase === "cut";
-    this.holder = cut(this.holder, this.#writesInFlight());
+    const inFlight = this.#running.filter(({ request }) => request.kind === "write" && request.answers.size > 0);
+    this.holder = cut(this.holder, inFlight.length);
     if (!wasCut && this.holder.snapshot?.phase === "cut")
       this.world.watch.cut(this.diskId, this.holder.snapshot.jobId, this.holder.snapshot.targets);
     this.holder = bind(this.holder);
-    this.#writeRecords();
+    if (this.hasAgent) this.#writeRecords();
     this.#noteServing();
     this.#fill();
     for (const running of [...this.#running]) this.#advance(running);
     if (this.hasAgent) this.#say();
     this.#endIfDone();
-  }
-
-  #writesInFlight(): number {
-    return this.#running.filter(({ request }) => request.kind === "write" && request.answers.size > 0).length;
   }
 
   #once(key: string, begin: (done: () => void) => void): void {

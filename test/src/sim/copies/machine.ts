@@ -80,7 +80,7 @@ export class Machine {
 
   crashAgent(losesCache: boolean): void {
     this.hasAgent = false;
-    if (this.isKernel) for (const running of this.holders.values()) running.hasAgent = false;
+    if (this.isKernel) for (const running of this.holders.values()) running.loseAgent();
     else this.#endHolders();
     if (losesCache) for (const drive of this.drives) drive.forget();
   }

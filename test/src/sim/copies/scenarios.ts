@@ -78,6 +78,7 @@ const KINDS: readonly Kind[] = [
       late: 0.1,
       failure: 0.02,
       backup: 0.05,
+      rewind: 0.01,
       rewindAfterChange: 0.3,
     },
   },

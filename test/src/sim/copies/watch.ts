@@ -57,11 +57,33 @@ export class Watch {
       if (was === undefined || before.isUnproven) continue;
       for (const { deviceId, state } of part.copies) {
         const stateBefore = was.copies.find((copy) => copy.deviceId === deviceId)?.state;
+        if (state === "COPYING" && (stateBefore === undefined || stateBefore === "DROPPED"))
+          this.#checkPlace(after.diskId, index, part, deviceId);
         if (state === "COUNTS" && stateBefore !== "COUNTS") done["copies were filled"] += 1;
         if (state === "DROPPED" && stateBefore === "COUNTS") done.dropped += 1;
         if (state === "RESYNC" && stateBefore === "COUNTS") done["not chosen"] += 1;
       }
     }
+  }
+
+  /** A copy begins on a host that has no other copy of the part which stays. */
+  #checkPlace(
+    diskId: DiskId,
+    index: number,
+    { copies, moveFrom }: CopiedDisk["parts"][number],
+    deviceId: DeviceId,
+  ): void {
+    const hostId = this.world.hostOf(deviceId);
+    const other = copies.find(
+      (copy) =>
+        ![deviceId, moveFrom].includes(copy.deviceId) &&
+        copy.state !== "DROPPED" &&
+        this.world.hostOf(copy.deviceId) === hostId,
+    );
+    if (other !== undefined)
+      this.world.violation(
+        `${diskId} part ${index}: a copy begins on ${deviceId}, and ${other.deviceId} is on ${hostId}, too`,
+      );
   }
 
   /** A store went back: disks that it does not know are gone. */
