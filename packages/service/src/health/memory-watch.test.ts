@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silentLogger } from "@diskmesh/domain";
 import { ManualClock } from "@diskmesh/domain/testing";
@@ -21,6 +21,24 @@ describe("the memory of a process's control group", () => {
     expect(await readGroupMemory(procFile, root)).to.equal(undefined);
     write("memory.max", "1000\n");
     expect(await readGroupMemory(procFile, root)).to.deep.equal({ usedBytes: 600, limitBytes: 1_000 });
+  });
+
+  it("is read of a group of version 1, too, whose limit may be near 2^63 for none", async () => {
+    const root = temporaryFolder();
+    mkdirSync(join(root, "memory", "docker", "one"), { recursive: true });
+    const write = (name: string, text: string) => writeFileSync(join(root, "memory/docker/one", name), text);
+    const procFile = join(root, "cgroup");
+    writeFileSync(procFile, "4:cpu,cpuacct:/docker/one\n3:memory:/docker/one\n0::/\n");
+    write("memory.usage_in_bytes", "900\n");
+    write("memory.stat", "inactive_file 10\ntotal_inactive_file 300\n");
+    write("memory.limit_in_bytes", "9223372036854771712\n");
+    expect(await readGroupMemory(procFile, root)).to.equal(undefined);
+    write("memory.limit_in_bytes", "1000\n");
+    expect(await readGroupMemory(procFile, root)).to.deep.equal({ usedBytes: 600, limitBytes: 1_000 });
+    renameSync(join(root, "memory/docker/one"), join(root, "own"));
+    rmSync(join(root, "memory"), { recursive: true });
+    renameSync(join(root, "own"), join(root, "memory"));
+    expect((await readGroupMemory(procFile, root))?.usedBytes, "in a container").to.equal(600);
   });
 
   it("near its limit is an alert until it is clearly below", async () => {

@@ -73,20 +73,60 @@ export class MemoryWatch {
   }
 }
 
+/** Files of a memory controller, below its mount point. */
+interface Controller {
+  /** Finds the group's path in /proc/self/cgroup. */
+  readonly line: RegExp;
+  readonly folder: string;
+  readonly limit: string;
+  readonly current: string;
+  readonly droppable: RegExp;
+}
+
+const CONTROLLERS: readonly Controller[] = [
+  {
+    line: /^0::(.+)$/m,
+    folder: "",
+    limit: "memory.max",
+    current: "memory.current",
+    droppable: /^inactive_file (\d+)$/m,
+  },
+  {
+    line: /^\d+:(?:[a-z_]+,)*memory(?:,[a-z_]+)*:(.+)$/m,
+    folder: "memory",
+    limit: "memory.limit_in_bytes",
+    current: "memory.usage_in_bytes",
+    droppable: /^total_inactive_file (\d+)$/m,
+  },
+];
+
 /**
- * Reads the memory of the process's control group, version 2. Returns undefined without a limit, and where there is no such
- * group. `procFile` and `root` are /proc/self/cgroup and /sys/fs/cgroup.
+ * Reads the memory of the process's control group, of version 2 or 1. Returns undefined without a limit, and where there
+ * is no such group. `procFile` and `root` are /proc/self/cgroup and /sys/fs/cgroup.
  */
 export async function readGroupMemory(procFile: string, root: string): Promise<GroupMemory | undefined> {
-  try {
-    const path = /^0::(.+)$/m.exec(await readFile(procFile, "utf8"))?.[1] ?? "/";
-    const read = (name: string) => readFile(join(root, path, name), "utf8");
-    const limitBytes = Number.parseInt(await read("memory.max"), 10);
-    if (!Number.isFinite(limitBytes)) return undefined;
-    const [current, stat] = await Promise.all([read("memory.current"), read("memory.stat")]);
-    const droppableBytes = Number(/^inactive_file (\d+)$/m.exec(stat)?.[1] ?? 0);
-    return { usedBytes: Math.max(0, Number.parseInt(current, 10) - droppableBytes), limitBytes };
-  } catch {
-    return undefined;
+  const groups = await readFile(procFile, "utf8").catch(() => "");
+  for (const controller of CONTROLLERS) {
+    const path = controller.line.exec(groups)?.[1];
+    if (path === undefined) continue;
+    // In a container, the path may be that of the host, and the container's own group is mounted at the root.
+    for (const at of [path, "/"]) {
+      const memory = await readController(controller, join(root, controller.folder, at)).catch(() => undefined);
+      if (memory !== undefined) return memory;
+    }
   }
+  return undefined;
+}
+
+async function readController(
+  { limit, current, droppable }: Controller,
+  folder: string,
+): Promise<GroupMemory | undefined> {
+  const read = (name: string) => readFile(join(folder, name), "utf8");
+  const limitBytes = Number.parseInt(await read(limit), 10);
+  // Version 1 says no limit by a number near 2^63, version 2 by "max".
+  if (!Number.isSafeInteger(limitBytes)) return undefined;
+  const [used, stat] = await Promise.all([read(current), read("memory.stat")]);
+  const droppableBytes = Number(droppable.exec(stat)?.[1] ?? 0);
+  return { usedBytes: Math.max(0, Number.parseInt(used, 10) - droppableBytes), limitBytes };
 }
