@@ -15,12 +15,13 @@ export function bytesText(bytes: number): string {
 const FACTORS: Readonly<Record<string, number>> = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
 
 /** Parses a person's size with its unit, such as 64MiB. Throws InvalidArgumentError. */
-export function parseSizeText(text: string): number {
+export function parseSizeText(text: string, field?: string): number {
   const [, number, unit = ""] = /^([1-9][0-9]{0,15})(B|KiB|MiB|GiB|TiB)$/.exec(text) ?? [];
   const sizeBytes = Number(number) * (FACTORS[unit] as number);
   if (Number.isSafeInteger(sizeBytes)) return sizeBytes;
   throw new InvalidArgumentError(
     `size ${quoted(text)} is malformed: give a number with a unit, for example 64MiB, 10GiB or 2TiB`,
+    field === undefined ? {} : { about: { field } },
   );
 }
 
