@@ -10,7 +10,7 @@ import {
 import { NotFoundError, NotImplementedError, OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import type { Schema, Tablet } from "@diskmesh/tablet";
-import { type ProcessReport, serviceCauses } from "./explain-service.js";
+import { type ProcessReport, serviceCauses, serviceSummary } from "./explain-service.js";
 import { explanation } from "./explanation.js";
 
 export interface AdminOptions<Context> {
@@ -71,8 +71,9 @@ function explainItself(
     });
   if (report === undefined) throw new NotImplementedError(`this ${service} does not record its state`);
   const now = report();
-  const summary = `the ${service} that was asked ${now.serving ? "serves" : "does not serve"}`;
-  return explanation(summary, { kind: "SERVICE", name } as const, (subject) => serviceCauses(subject, now));
+  return explanation(serviceSummary(service, now), { kind: "SERVICE", name } as const, (subject) =>
+    serviceCauses(subject, now),
+  );
 }
 
 async function* createBackup<S extends Schema>({

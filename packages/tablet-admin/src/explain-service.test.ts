@@ -1,5 +1,6 @@
+import { VERSION } from "@diskmesh/domain";
 import { expect } from "chai";
-import { type ProcessReport, serviceCauses } from "./explain-service.js";
+import { type ProcessReport, serviceCauses, serviceSummary } from "./explain-service.js";
 
 const SUBJECT = { kind: "SERVICE", name: "director" } as const;
 
@@ -47,6 +48,16 @@ describe("explaining a process", () => {
       /no certificate.*no nats.*no dispatcher/,
     ],
   ];
+  it("summary -> whether it serves and leads, its version, and the days of its certificate", () => {
+    const leads = { serving: true, needs: all, certificateLeftMs: 3.9 * 86_400_000 };
+    expect(serviceSummary("director", lacks("", leads))).to.equal(
+      `the director that was asked serves, leads, and is of version ${VERSION}; its certificate is valid for 3 days`,
+    );
+    expect(serviceSummary("director", lacks("leader", { standsByFor: "h:1" }))).to.equal(
+      `the director that was asked does not serve, stands by for h:1, and is of version ${VERSION}`,
+    );
+  });
+
   for (const [what, report, reasons, says] of rows)
     it(`${what} -> ${reasons || "no cause"}`, () => {
       const causes = serviceCauses(SUBJECT, report);

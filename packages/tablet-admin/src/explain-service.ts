@@ -1,4 +1,6 @@
-import type { Cause, Cure } from "@diskmesh/domain";
+import { type Cause, type Cure, countText, VERSION } from "@diskmesh/domain";
+
+const DAY_MS = 86_400_000;
 
 interface NeedState {
   /** Undefined when nothing checks the dependency. */
@@ -15,6 +17,8 @@ export interface ProcessReport {
   /** Time at which the standby takes over unless the leader renews its lease first. */
   readonly takesOverAtMs: number | undefined;
   readonly needs: ReadonlyMap<string, NeedState>;
+  /** Remaining validity of the process's certificate; undefined when unknown. */
+  readonly certificateLeftMs?: number | undefined;
   /** States that somebody must act on, although the process does its work, by name. */
   readonly alerts?: ReadonlyMap<string, { readonly why: string; readonly sinceMs: number }>;
 }
@@ -54,6 +58,16 @@ const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = 
     ],
   ],
 ];
+
+/** Describes a process: whether it serves and leads, its version, and the days for which its certificate is valid. */
+export function serviceSummary(name: string, report: ProcessReport): string {
+  const { serving, standsByFor, needs, certificateLeftMs } = report;
+  const leads =
+    standsByFor === undefined ? (needs.get("leader")?.met ? ", leads" : "") : `, stands by for ${standsByFor}`;
+  const days = certificateLeftMs === undefined ? undefined : Math.max(0, Math.floor(certificateLeftMs / DAY_MS));
+  const certificate = days === undefined ? "" : `; its certificate is valid for ${countText(days, "day")}`;
+  return `the ${name} that was asked ${serving ? "serves" : "does not serve"}${leads}, and is of version ${VERSION}${certificate}`;
+}
 
 /**
  * Returns the reasons why a process does not do all its work: unmet dependencies, or a leader that it stands by for. Its

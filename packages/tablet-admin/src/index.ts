@@ -1,5 +1,5 @@
 export { addAdminService } from "./admin-service.js";
-export { type ProcessReport, serviceCauses } from "./explain-service.js";
+export { type ProcessReport, serviceCauses, serviceSummary } from "./explain-service.js";
 export { explanation, MAX_CAUSES } from "./explanation.js";
 export { observeTablet, tabletMetrics } from "./metrics.js";
 export { openServiceTablet } from "./open-tablet.js";

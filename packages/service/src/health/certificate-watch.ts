@@ -14,7 +14,7 @@ const RENEWED_INTERVAL_MS = 1_000;
 export interface CertificateWatchOptions {
   readonly tls: Pick<CurrentTls, "endsAtMs">;
   readonly certFile: string;
-  readonly readiness: Pick<Readiness, "met" | "missing">;
+  readonly readiness: Pick<Readiness, "met" | "missing" | "certificateLeft">;
   readonly clock: Clock;
   readonly log: Logger;
   /** Called when the certificate has ended. */
@@ -54,9 +54,10 @@ export class CertificateWatch {
 
   /** Logs the state of the certificate, and returns its remaining time in milliseconds. */
   #check(): number {
-    const { tls, clock } = this.#options;
+    const { tls, clock, readiness } = this.#options;
     const { endsAtMs } = tls;
     const leftMs = endsAtMs - clock.nowMs();
+    readiness.certificateLeft(leftMs);
     if (leftMs <= 0) this.#tellEnded(endsAtMs);
     else this.#tellEnding(endsAtMs, leftMs);
     return leftMs;

@@ -24,6 +24,8 @@ export interface ReadinessReport {
   /** Time of the takeover, unless the leader renews its lease before. */
   readonly takesOverAtMs: number | undefined;
   readonly needs: ReadonlyMap<Need, NeedState>;
+  /** Remaining validity of the process's own certificate; undefined when unknown, and without one. */
+  readonly certificateLeftMs: number | undefined;
   /** Alerts of the process's log that have not ended, by name, without those that a missing dependency tells. */
   readonly alerts: ReadonlyMap<string, Alert>;
 }
@@ -46,6 +48,7 @@ const TOLD_BY_NEEDS: Readonly<Record<string, Need>> = {
 export class Readiness {
   readonly #log: Logger;
   readonly #needs: Map<Need, NeedState>;
+  #certificateLeftMs: number | undefined;
   readonly #listeners: ((report: ReadinessReport) => void)[] = [];
   /** Dependencies whose loss was logged. The missing dependencies of a process that has just started are not logged. */
   readonly #lost = new Set<Need>();
@@ -88,6 +91,11 @@ export class Readiness {
     this.#set(need, UNCHECKED);
   }
 
+  /** Notes the remaining validity of the process's own certificate, which nobody is told of. */
+  certificateLeft(leftMs: number): void {
+    this.#certificateLeftMs = leftMs;
+  }
+
   /** Sets the leader that the process stands by for; undefined ends standing by. */
   standsBy(leaderAddress: string | undefined): void {
     this.#takesOverAtMs = undefined;
@@ -116,6 +124,7 @@ export class Readiness {
       standsByFor: this.#standsByFor,
       takesOverAtMs: this.#takesOverAtMs,
       needs: this.#needs,
+      certificateLeftMs: this.#certificateLeftMs,
       alerts: this.#alerts(lacks.map(([need]) => need)),
     };
   }
