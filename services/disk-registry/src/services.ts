@@ -109,7 +109,7 @@ export function addServices(
     setDiskLabels: change(DISK_USERS, "SetDiskLabels", setDiskLabels),
     setDiskLimits: change(DISK_USERS, "SetDiskLimits", setDiskLimits),
     resizeDisk: change(DISK_USERS, "ResizeDisk", resizeDisk),
-    migrateDisk: change(INFRASTRUCTURE, "MigrateDisk", migrateDisk),
+    migrateDisk: change(DIRECTED, "MigrateDisk", migrateDisk),
     replaceDevice: change(INFRASTRUCTURE, "ReplaceDevice", replaceDevice),
     cancelMove: change(DIRECTED, "CancelMove", cancelMove),
     publishDisk: change(DISK_USERS, "PublishDisk", publishDisk),
