@@ -244,7 +244,10 @@ export interface Task {
   /** Empty when the task concerns no deployment. */
   readonly deployment: string;
   readonly state: TaskState;
-  /** Null once the task has ended, because manifests are large and no longer needed. */
+  /**
+   * Null once the task has ended, because manifests are large and no longer needed. A failed task keeps a job that a
+   * person can retry on the page.
+   */
   readonly job: Job | null;
   readonly stop: Stop | null;
   readonly result: string;

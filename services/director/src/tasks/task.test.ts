@@ -102,6 +102,12 @@ describe("task states", () => {
     expect(hasEnded(inState("cancelling"))).to.equal(false);
   });
 
+  it("failed, with a job that the page has a form for -> keeps the job, so that a person can retry it", () => {
+    const other = { ...inState("processing"), job: { type: "delete_vm", vmCid: "v" } } as const;
+    expect(inState("error").job).to.deep.equal(QUEUED.job);
+    expect(end(other, { event: "fail", result: "no" }, 4_000).job).to.equal(null);
+  });
+
   it("taken again after a crash -> one more attempt, with the first start time", () => {
     const again = take(inState("processing"), 9_000, { again: false });
     expect(again).to.include({ attempts: 2, startedAtMs: 2_000 });

@@ -117,5 +117,27 @@ function heedText({ stop }: Task, unknown: string | undefined): string {
 
 function ended(task: Task, state: TaskState, result: string, nowMs: number): Task {
   const text = result.length > MAX_RESULT_LENGTH ? `${result.slice(0, MAX_RESULT_LENGTH)}...` : result;
-  return { ...task, state, result: text, job: null, endedAtMs: nowMs };
+  return {
+    ...task,
+    state,
+    result: text,
+    job: state !== "done" && isRepeatable(task.job) ? task.job : null,
+    endedAtMs: nowMs,
+  };
+}
+
+const FORMS: ReadonlySet<string> = new Set([
+  ...["provide_dynamic_disk", "attach_dynamic_disk", "resize_dynamic_disk", "set_dynamic_disk_limits"],
+  ...["detach_dynamic_disk", "delete_dynamic_disk", "undelete_dynamic_disk"],
+]);
+
+/**
+ * Returns whether the page's form of an action has all parameters of the job, so that a person can retry it with them.
+ * Requests within a scope are repeated by their own callers.
+ */
+export function isRepeatable(job: Job | null): boolean {
+  if (job === null || !FORMS.has(job.type)) return false;
+  const { scope, metadata, readOnly, limits } = job as Partial<Record<string, unknown>>;
+  const hasBurst = ((limits ?? {}) as { readonly burstSeconds?: number }).burstSeconds;
+  return scope === undefined && !metadata && !readOnly && !hasBurst;
 }
