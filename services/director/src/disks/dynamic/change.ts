@@ -1,4 +1,4 @@
-import { ioLimitsText } from "@diskmesh/domain";
+import { bytesText, ioLimitsText, MIB_BYTES } from "@diskmesh/domain";
 import { cpisOfStep, recorded } from "../../cpi/cpi-target.js";
 import { diskIn, isNameTaken } from "../../instances/scope.js";
 import { realSize } from "../../store/disk.js";
@@ -21,13 +21,14 @@ export const resizeDynamicDisk: Planner<"resize_dynamic_disk", DiskJobContext> =
   stepOn(context, tables, { diskName, scope }, async (run) => {
     const disk = await context.tablet.read((now) => diskIn(scope, now, diskName));
     const made = requireMade(disk, diskName);
-    if (!decideResize(disk, diskName, sizeMib)) return `disk \`${diskName}\` already has ${sizeMib} MiB`;
-    await run.stage("Resizing disk", `${diskName} to ${sizeMib} MiB`, async () => {
+    if (!decideResize(disk, diskName, sizeMib))
+      return `disk \`${diskName}\` already has ${bytesText(sizeMib * MIB_BYTES)}`;
+    await run.stage("Resizing disk", `${diskName} to ${bytesText(sizeMib * MIB_BYTES)}`, async () => {
       const resized = await context.cpi.call("resizeDisk", recorded(made), { diskCid: made.diskCid, sizeMib }, run);
       const sizes = { sizeMib, ...realSize(resized.sizeBytes) };
       await dynamicDisk(context, run, diskName).change((current) => ({ ...current, ...sizes }));
     });
-    return `resized disk \`${diskName}\` to ${sizeMib} MiB`;
+    return `resized disk \`${diskName}\` to ${bytesText(sizeMib * MIB_BYTES)}`;
   });
 
 /** Replaces the disk's I/O limits. */

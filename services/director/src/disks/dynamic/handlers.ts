@@ -9,7 +9,7 @@ import type {
 } from "@diskmesh/api/director";
 import type { Trouble } from "@diskmesh/api/registry";
 import { parseCid } from "@diskmesh/cpi";
-import { parseHostId, parseIoLimits, parseOptionalName } from "@diskmesh/domain";
+import { bytesText, MIB_BYTES, parseHostId, parseIoLimits, parseOptionalName } from "@diskmesh/domain";
 import { type CallContext, type Handlers, pageOf, type Serve } from "@diskmesh/rpc";
 import { scopeOf } from "../../audit/asker.js";
 import { coversDeployment, coversDisk, diskIn, instanceIn, rowsIn } from "../../instances/scope.js";
@@ -91,7 +91,7 @@ export const dynamicDiskTasks: { readonly [Method in Name]: Serve<TaskContext, S
     const sizeMib = parseSizeMib(request.sizeBytes);
     return {
       job: { type: "resize_dynamic_disk", diskName, sizeMib },
-      description: `resize dynamic disk \`${diskName}\` to ${sizeMib} MiB`,
+      description: `resize dynamic disk \`${diskName}\` to ${bytesText(sizeMib * MIB_BYTES)}`,
       deployment: deploymentOfDisk(diskName, scope),
     };
   }),
