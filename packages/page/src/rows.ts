@@ -1,6 +1,6 @@
 /** Rows of the page, as the director sends them. Times are ms since 1970. */
 
-interface Shown {
+export interface Shown {
   /** Problem that a user should check; absent when all is well. */
   readonly trouble?: string;
   /** Start of the present state. */
@@ -127,8 +127,13 @@ export interface PoolRow extends Shown {
   readonly totalBytes: number;
   /** Bytes that new disks can use now. */
   readonly freeBytes: number;
-  /** Size of the largest disk that can be created now. */
+  /** Size of the largest disk that can be created now, and of the largest one of one part. */
   readonly maxDiskBytes: number;
+  readonly maxPartBytes: number;
+  /** Bytes of deleted disks that can be brought back. */
+  readonly deletedBytes: number;
+  /** Bytes that must stay free so that any one host can be emptied. */
+  readonly repairBytes: number;
 }
 
 /** State of a service from which the director gets rows. */
@@ -272,10 +277,90 @@ export interface PartItem {
     | undefined;
 }
 
-/** The parts of a disk in the order of its bytes, and the devices of their copies without purged ones. */
-export interface PartsAnswer {
+/** Facts of a disk that its row lacks. */
+export interface DiskPanelAnswer {
+  /** Path of the disk on its host; empty when it is not published. */
+  readonly path: string;
+  /** True: the host has not confirmed the present limits or size. */
+  readonly limitsPending: boolean;
+  /** I/O as of the host's last heartbeat; absent when the disk is not published, and before the heartbeat. */
+  readonly io?: {
+    readonly reads: number;
+    readonly readBytes: number;
+    readonly writes: number;
+    readonly writtenBytes: number;
+    /** Failed requests. */
+    readonly errors: number;
+    /** True: nobody counts the disk's I/O, and the counters are 0. */
+    readonly isUncounted: boolean;
+    /** Requests without an answer, and the age of the oldest. */
+    readonly openRequests: number;
+    readonly oldestMs: number;
+    /** Open requests that the limits delay. */
+    readonly throttledRequests: number;
+    /** What has not answered the oldest request; empty when unknown. */
+    readonly waitsFor: string;
+  };
+}
+
+/** Facts of a host that its row lacks. */
+export interface HostPanelAnswer {
+  /** Address of the agent, as "address:port". */
+  readonly address: string;
+  readonly stateMessage: string;
+  readonly registeredMs?: number;
+  /** Time of the last heartbeat. */
+  readonly heardMs?: number;
+  readonly maintenanceEndMs?: number;
+}
+
+/** Facts of a service. */
+export interface ServicePanelAnswer {
+  /** Addresses of its processes, from the director's config. */
+  readonly addresses: readonly string[];
+  /** Sentence of the process that answered about its state, version and certificate; empty when it cannot be asked. */
+  readonly summary: string;
+}
+
+/**
+ * The parts of a disk in the order of its bytes, the devices of their copies without purged ones, and the disk's facts,
+ * which an unknown disk lacks.
+ */
+export interface PartsAnswer extends Partial<DiskPanelAnswer> {
   readonly parts: readonly PartItem[];
   readonly devices: readonly DeviceItem[];
+}
+
+/** A step of a task, or a warning. */
+export interface TaskStep {
+  readonly name: string;
+  readonly state: "processing" | "done" | "error";
+  readonly startedMs: number;
+  /** Absent while the step runs. */
+  readonly endedMs?: number;
+  readonly message: string;
+}
+
+/** Action of the page that does a failed task again. */
+export interface Retry {
+  /** Object that the action is of. */
+  readonly kind: string;
+  readonly name: string;
+  /** Last part of the action's path. */
+  readonly action: string;
+  /** The task's values of the action's fields. */
+  readonly values: Readonly<Record<string, string>>;
+}
+
+/** What the panel of a task shows beside its row. */
+export interface TaskPanelAnswer {
+  /** The latest steps, in the order of their starts. */
+  readonly steps: readonly TaskStep[];
+  /** Number of earlier steps that are left out. */
+  readonly omitted: number;
+  /** Number of directors that have run the task. */
+  readonly attempts: number;
+  readonly retry?: Retry;
 }
 
 /** Activity of the mesh in the time before `atMs`, up to the sample before it. */

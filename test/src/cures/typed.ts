@@ -46,6 +46,7 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   "join-token list": [JOINING, 'typed("list")'],
   "join-token revoke": [JOINING, 'typed("revoke"'],
   "limits X --none": ["test/src/stuck/operator-situations.ts", "diskmesh limits"],
+  "migrate-disk X": [CLI, 'done("migrate-disk scratch")'],
   "nats-config": ["docs/operate/certificates.md", "diskmesh nats-config nats --folder pki"],
   orphans: ["test/src/possible-orphans.test.ts", 'done("orphans")'],
   "pki host-authority": ["test/src/pki.test.ts", 'typed("pki", "host-authority")'],

@@ -124,6 +124,7 @@ export const POLICY = {
   removeHost: admins,
   addHost: admins,
   cancelMove: admins,
+  migrateDisk: admins,
   readByVendorMethod: vendorReaders,
   callVendorMethod: vendorCallers,
   adminByVendorMethod: admins,

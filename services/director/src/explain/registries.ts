@@ -1,5 +1,13 @@
 import type { AdminServiceDefinition, ExplainResponse } from "@diskmesh/api/common";
-import type { ActionResult, Device, DiskPart, DiskRegistryServiceDefinition, Trouble } from "@diskmesh/api/registry";
+import type {
+  ActionResult,
+  Device,
+  Disk,
+  DiskPart,
+  DiskRegistryServiceDefinition,
+  Host,
+  Trouble,
+} from "@diskmesh/api/registry";
 import { HostState } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { allPages, type CallContext, type CallOptions, type Client } from "@diskmesh/rpc";
@@ -26,6 +34,7 @@ export interface RegistryClients {
     | "removeHost"
     | "addHost"
     | "cancelMove"
+    | "migrateDisk"
     | "undeleteDisk"
   >;
   readonly admin: Pick<Client<typeof AdminServiceDefinition>, "explain">;
@@ -126,13 +135,23 @@ export class Registries {
     return answer?.device === undefined ? [] : [answer.device];
   }
 
+  /** Returns the host; undefined when no registry knows it. */
+  async hostById(hostId: string): Promise<Host | undefined> {
+    return (await this.#first(({ registry }) => registry.getHost({ hostId })))?.host;
+  }
+
   /** Returns the parts of a disk, and the devices of all their copies but the purged ones; no part of an unknown disk. */
-  async partsOfDisk(diskId: string): Promise<{ readonly parts: DiskPart[]; readonly devices: Device[] }> {
+  async partsOfDisk(diskId: string): Promise<{
+    readonly parts: DiskPart[];
+    readonly devices: Device[];
+    readonly disk?: Disk | undefined;
+  }> {
     const found = await this.#first(async ({ registry }) => {
-      const parts = (await registry.getDisk({ diskId })).disk?.parts ?? [];
+      const { disk } = await registry.getDisk({ diskId });
+      const parts = disk?.parts ?? [];
       const present = parts.flatMap(({ copies }) => copies).filter(({ hostId }) => hostId !== "");
       const answers = await Promise.all(present.map(({ deviceId }) => registry.getDevice({ deviceId })));
-      return { parts, devices: answers.flatMap(({ device }) => device ?? []) };
+      return { disk, parts, devices: answers.flatMap(({ device }) => device ?? []) };
     });
     return found ?? { parts: [], devices: [] };
   }
@@ -149,6 +168,15 @@ export class Registries {
   /** Cancels the moves of a disk at the registry that knows the disk. */
   async cancelMove(diskId: string, { requestId }: Pick<CallContext, "requestId">): Promise<void> {
     const answer = await this.#first(({ registry }) => registry.cancelMove({ diskId }, { requestId }));
+    if (answer === undefined) throw new NotFoundError("no disk-registry of nodes.registries has this disk");
+  }
+
+  /** Moves a disk to a host, or to any other hosts for an empty host id, at the registry that knows the disk. */
+  async migrateDisk(
+    request: Parameters<Registry["migrateDisk"]>[0],
+    { requestId }: Pick<CallContext, "requestId">,
+  ): Promise<void> {
+    const answer = await this.#first(({ registry }) => registry.migrateDisk(request, { requestId }));
     if (answer === undefined) throw new NotFoundError("no disk-registry of nodes.registries has this disk");
   }
 

@@ -73,7 +73,8 @@ export class Fields {
     const value = this.#given(name);
     if (typeof value === "number") return String(value);
     if (typeof value !== "string") throw wrongType(name, value, "String");
-    if (value === "") throw new BadRequestError(`'${name}' length (0) should be greater than 1`, CODES.belowMinimum);
+    if (value === "")
+      throw new BadRequestError(`'${name}' length (0) should be greater than 1`, CODES.belowMinimum, name);
     return value;
   }
 

@@ -22,8 +22,8 @@ import { ContentTypeError } from "./content-type.js";
 
 /** An invalid request with a BOSH error code. */
 export class BadRequestError extends InvalidArgumentError {
-  constructor(message: string, code: number = CODES.invalidValue) {
-    super(message);
+  constructor(message: string, code: number = CODES.invalidValue, field?: string) {
+    super(message, field === undefined ? {} : { about: { field } });
     coded(code, this);
   }
 }
@@ -68,12 +68,15 @@ export function answerTo(thrown: unknown, path: string, requestId: string): Answ
     const description = `internal error; the director's log has it under request id ${requestId}`;
     return json({ code: CODES.any, description }, 500);
   }
-  const { latest_id, expected_latest_id } = thrown.about;
+  const { latest_id, expected_latest_id, field } = thrown.about;
   if (thrown instanceof AbortedError && latest_id !== undefined)
     return json({ latest_id, expected_latest_id, description: thrown.message }, 412);
   const status = statusOf(thrown);
   // Clients display the description verbatim, so control characters are made visible.
-  const answer = json({ code: boshCodeOf(thrown), description: visible(thrown.message) }, status);
+  const description = visible(thrown.message);
+  // The page shows the message beside its input.
+  const about = field !== undefined && isOfPage(path) ? { field } : {};
+  const answer = json({ code: boshCodeOf(thrown), description, ...about }, status);
   if (!thrown.retryable || status < 429) return answer;
   const seconds = String(Math.max(1, Math.ceil((thrown.retryAfterMs ?? 1_000) / 1_000)));
   return { ...answer, headers: { ...answer.headers, "retry-after": seconds } };

@@ -6,6 +6,9 @@ import type { DirectorTablet } from "../store/stored-schema.js";
 const INTERVAL_MS = 10_000;
 /** Samples of the last hour. */
 const MAX_SAMPLES = 360;
+/** Earlier samples are merged into samples of five minutes, up to a day. */
+const MERGED = 30;
+const MAX_EARLIER = 276;
 const READ_DEADLINE_MS = 5_000;
 
 type Io = NonNullable<ActivitySample["io"]>;
@@ -21,10 +24,11 @@ export interface ActivityOptions {
   readonly clock: Clock;
 }
 
-/** Samples of the last hour for the page's charts. Kept in memory of the leading director only. */
+/** Samples of the last day for the page's charts. Kept in memory of the leading director only. */
 export class Activity {
   readonly #options: ActivityOptions;
   readonly #samples: ActivitySample[] = [];
+  readonly #earlier: ActivitySample[] = [];
   readonly #stop = new AbortController();
   readonly #unwatch: () => void;
   /** Tasks that ended in the present interval, and whether each failed. */
@@ -49,7 +53,7 @@ export class Activity {
 
   /** Returns the samples after a time, oldest first. */
   after(timeMs: number): ActivitySample[] {
-    return this.#samples.filter(({ atMs }) => atMs > timeMs);
+    return [...this.#earlier, ...this.#samples].filter(({ atMs }) => atMs > timeMs);
   }
 
   close(): void {
@@ -89,7 +93,9 @@ export class Activity {
     });
     this.#lastIo = io;
     this.#lastMs = nowMs;
-    if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
+    if (this.#samples.length < MAX_SAMPLES + MERGED) return;
+    this.#earlier.push(mergedSample(this.#samples.splice(0, MERGED)));
+    if (this.#earlier.length > MAX_EARLIER) this.#earlier.shift();
   }
 
   /** Returns the sums of all registries. Throws when one does not answer. */
@@ -109,6 +115,30 @@ export class Activity {
       since: answers.map(({ startTime }) => startTime?.getTime()).join(" "),
     };
   }
+}
+
+/** Returns the means of the rates and of the running and queued tasks, and the sums of the ended tasks. */
+export function mergedSample(samples: readonly ActivitySample[]): ActivitySample {
+  const mean = (values: readonly number[]): number => values.reduce((sum, each) => sum + each, 0) / values.length;
+  const ios = samples.flatMap(({ io }) => io ?? []);
+  const rate = (field: keyof Io): number => mean(ios.map((io) => io[field]));
+  const count = (field: keyof ActivitySample["tasks"]): number => mean(samples.map(({ tasks }) => tasks[field]));
+  return {
+    atMs: samples.at(-1)?.atMs ?? 0,
+    io:
+      ios.length === 0
+        ? null
+        : {
+            ...{ reads: rate("reads"), readBytes: rate("readBytes") },
+            ...{ writes: rate("writes"), writtenBytes: rate("writtenBytes") },
+            uncountedDisks: ios.at(-1)?.uncountedDisks ?? 0,
+          },
+    tasks: {
+      ...{ running: count("running"), queued: count("queued") },
+      ended: Math.round(count("ended") * samples.length),
+      failed: Math.round(count("failed") * samples.length),
+    },
+  };
 }
 
 function ratesOf(before: IoReading | undefined, now: IoReading | undefined, seconds: number): Io | null {

@@ -12,6 +12,7 @@ const PAGE_SIZE = 100;
 export interface EventFilters {
   readonly thing: string;
   readonly user: string;
+  /** An action, or several with commas between them; empty for all. */
   readonly action: string;
   readonly answer: string;
   readonly afterTime: Date | undefined;
@@ -30,10 +31,10 @@ export async function eventsOf(
   signal: AbortSignal,
 ): Promise<EventsAnswer> {
   const things = await namesOf(context, filters.thing);
-  return newestOf(
-    things.flatMap((thing) => listsOf(context, { ...filters, thing }, signal)),
-    isBrief,
-  );
+  const lists = filters.action.split(",").flatMap((action) => {
+    return things.flatMap((thing) => listsOf(context, { ...filters, action: action.trim(), thing }, signal));
+  });
+  return newestOf(lists, isBrief);
 }
 
 /** Returns the newest events of all lists, each event once. Events of one millisecond are always in one answer. */

@@ -19,7 +19,7 @@ export function vmRows(
   known: Known,
   agentHealths: Pick<AgentHealths, "shown">,
 ): Map<string, VmRow> {
-  return new Map(Array.from(instances, (instance) => [nameOf(instance), vmRow(instance, known, agentHealths)]));
+  return new Map(Array.from(instances, (instance) => [instanceName(instance), vmRow(instance, known, agentHealths)]));
 }
 
 function vmRow(
@@ -55,11 +55,12 @@ export function labelRows({ disks, persistentDisks, instances }: DirectorTables)
       });
   for (const { diskCid, instanceId } of persistentDisks.entries()) {
     const instance = instanceId === "" ? undefined : instances.get(instanceId);
-    if (diskCid !== "" && instance !== undefined) rows.set(diskCid, { text: `disk of ${nameOf(instance)}` });
+    if (diskCid !== "" && instance !== undefined) rows.set(diskCid, { text: `disk of ${instanceName(instance)}` });
   }
   return rows;
 }
 
-function nameOf({ deployment, group, index }: Instance): string {
+/** Returns the name under which people know an instance. */
+export function instanceName({ deployment, group, index }: Instance): string {
   return `${deployment}/${group}/${index}`;
 }

@@ -1,5 +1,5 @@
 import { ActionCode, type ActionResult, HostState } from "@diskmesh/api/registry";
-import { countText, formatIdentity, shellWord } from "@diskmesh/domain";
+import { countText, formatIdentity, NotFoundError, shellWord } from "@diskmesh/domain";
 import type { ActionAnswer } from "@diskmesh/page/rows";
 import { msOfDuration } from "@diskmesh/rpc";
 import { askerOf } from "../../audit/asker.js";
@@ -21,7 +21,8 @@ export const pageActions: readonly Route[] = [
   action("hosts/:name/fence", "fenceHost", fenceHost, ({ name, why }) => `fence-host ${name}${why}`),
   action("hosts/:name/remove", "removeHost", removeHost, ({ name }) => `remove-host ${name}`),
   action("hosts/:name/keep", "addHost", keepHost, ({ name }) => `add-host ${name}`),
-  action("disks/:name/cancel-move", "cancelMove", cancelMove, ({ name }) => `cancel-move ${name}`),
+  action("disks/:name/cancel-move", "cancelMove", cancelMove),
+  action("disks/:name/migrate", "migrateDisk", migrate),
   action("tasks/:name/cancel", "cancelTask", cancelOne, ({ name }) => `cancel ${name}`),
   action("tasks/:name/resume", "resumeTask", resumeOne, ({ name }) => `resume ${name}`),
   action("orphans/:name/delete", "cleanUp", deleteOrphanNow, ({ name }) => `delete-orphan ${name}`),
@@ -126,7 +127,7 @@ async function removeHost(http: HttpCall, wanted: Wanted): Promise<Omit<ActionAn
 async function keepHost(http: HttpCall, wanted: Wanted): Promise<Omit<ActionAnswer, "command">> {
   const { name, isDry } = wanted;
   const result = await http.context.registries.addHost({ hostId: name, dryRun: isDry }, http.call);
-  await noteDeed(http, wanted, "keep", "host");
+  await noteDeed(http, wanted, "add", "host");
   return removalAnswer(result, isDry, [`${name} stays in operation: its devices take disks again`]);
 }
 
@@ -156,19 +157,45 @@ function removalAnswer(
   return { lines: [message, ...unerased].filter(Boolean), ...(isLater && { againAfterMs: msOfDuration(retryDelay) }) };
 }
 
-async function cancelMove(http: HttpCall, wanted: Wanted): Promise<readonly string[]> {
+/** Returns the user's name of a disk, which the command accepts; the CID of a disk without one. */
+function nameOfDisk({ context }: HttpCall, cid: string): Promise<string> {
+  return context.tablet.read((tables) => [...tables.disks.by("byCid", cid)][0]?.name ?? cid);
+}
+
+async function migrate(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
+  const { name: diskId, isDry, fields } = wanted;
+  const { registries } = http.context;
+  const hostId = fields.optionalText("to") ?? "";
+  const name = await nameOfDisk(http, diskId);
+  const to = hostId === "" ? "" : ` ${hostId}`;
+  const { parts } = await registries.partsOfDisk(diskId);
+  if (parts.length === 0) throw new NotFoundError(`no disk-registry of nodes.registries has disk ${name}`);
+  if (!isDry) await registries.migrateDisk({ diskId, hostId }, http.call);
+  await noteDeed(http, wanted, "migrate", "disk");
+  return {
+    lines: [
+      `${countText(parts.length, "part")} of disk ${name} ${parts.length === 1 ? "moves" : "move"} to ${hostId === "" ? "other hosts" : `devices of host ${hostId}`}`,
+      "it can be used meanwhile, and keeps its data; a move can be cancelled until it is done",
+    ],
+    command: `diskmesh migrate-disk ${name}${to}`,
+  };
+}
+
+async function cancelMove(http: HttpCall, wanted: Wanted): Promise<ActionAnswer> {
   const { name, isDry } = wanted;
   const { registries } = http.context;
   const { parts } = await registries.partsOfDisk(name);
   const moving = parts.filter(({ move }) => move !== undefined).length;
-  if (moving === 0) return [`no part of disk ${name} moves: nothing changes`];
+  const command = `diskmesh cancel-move ${await nameOfDisk(http, name)}`;
+  if (moving === 0) return { lines: [`no part of disk ${name} moves: nothing changes`], command };
   if (!isDry) await registries.cancelMove(name, http.call);
   await noteDeed(http, wanted, "cancel move", "disk");
-  return [
+  const lines = [
     `${countText(moving, "part")} of disk ${name} will not move; what is copied of the present part is given up`,
     "parts that have moved stay where they are now",
     "a removal of its host or device waits on, and moves the disk again once it is asked for again",
   ];
+  return { lines, command };
 }
 
 async function cancelOne(http: HttpCall, { name, isDry }: Wanted): Promise<readonly string[]> {

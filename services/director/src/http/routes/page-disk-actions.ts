@@ -10,14 +10,16 @@ import {
 import type { ActionAnswer } from "@diskmesh/page/rows";
 import type { Operation } from "../../config/policy.js";
 import { dynamicDiskTasks } from "../../disks/dynamic/handlers.js";
+import { instanceName } from "../../page/vms.js";
 import { type Disk, sizeBytesOf } from "../../store/disk.js";
+import { parseDiskName, parseSizeMib } from "../../tasks/parse.js";
 import type { Fields } from "../body.js";
 import { BadRequestError } from "../http-error.js";
 import type { HttpCall } from "../route.js";
 
-/** A request of the page about a disk, or about a host that is to get one. */
+/** A request of the page about a disk, or about a host or an instance that is to get one. */
 interface Wanted {
-  /** A disk's CID, or a host's id. */
+  /** A disk's CID, or the id of a host or an instance. */
   readonly name: string;
   readonly isDry: boolean;
   readonly fields: Fields;
@@ -36,14 +38,19 @@ interface Deed {
   readonly start: () => Promise<{ readonly task?: { readonly taskId: number } | undefined }>;
 }
 
-type DeedOnDisk = (http: HttpCall, disk: Disk, fields: Fields) => Deed;
+type DeedOnDisk = (http: HttpCall, disk: Disk, fields: Fields) => Deed | Promise<Deed>;
 
 /** The page's actions on dynamic disks. Each starts a task, which keeps to the rules of the command's. */
 export const diskActions: readonly DiskAction[] = [
   {
     path: "hosts/:name/provide",
     operation: "provideDynamicDisk",
-    act: (http, { name, isDry, fields }) => answered(provide(http, name, fields), isDry),
+    act: async (http, wanted) => answered(await provide(http, wanted, "host"), wanted.isDry),
+  },
+  {
+    path: "instances/:name/provide",
+    operation: "provideDynamicDisk",
+    act: async (http, wanted) => answered(await provide(http, wanted, "instance"), wanted.isDry),
   },
   onDisk("attach", "attachDynamicDisk", attach),
   onDisk("detach", "detachDynamicDisk", detach),
@@ -59,7 +66,7 @@ export const diskActions: readonly DiskAction[] = [
 
 function onDisk(word: string, operation: Operation, deed: DeedOnDisk): DiskAction {
   const act: DiskAction["act"] = async (http, { name, isDry, fields }) =>
-    answered(deed(http, await dynamicDisk(http, name), fields), isDry);
+    answered(await deed(http, await dynamicDisk(http, name), fields), isDry);
   return { path: `disks/:name/${word}`, operation, act };
 }
 
@@ -78,32 +85,54 @@ async function dynamicDisk({ context }: HttpCall, cid: string): Promise<Disk> {
   );
 }
 
-function provide({ context, call }: HttpCall, hostId: string, fields: Fields): Deed {
-  const diskName = fields.text("disk_name");
+/** Returns the plan of a new or existing disk for a host, or for an instance by its id. */
+async function provide(
+  { context, call }: HttpCall,
+  { name, fields }: Wanted,
+  kind: "host" | "instance",
+): Promise<Deed> {
+  const diskName = parseDiskName(fields.text("disk_name"));
   const pool = fields.optionalText("pool") ?? "";
-  const sizeBytes = parseSizeText(fields.text("size"));
-  const place = { instanceId: "", hostId, diskPoolName: "", pool, readOnly: false, metadata: undefined };
+  const sizeBytes = parseSizeText(fields.text("size"), "size");
+  parseSizeMib(sizeBytes);
+  const isHost = kind === "host";
+  const given = isHost ? { pool, diskPoolName: "" } : { pool: "", diskPoolName: pool || "default" };
+  const { text, argument, place } = isHost ? placeOfHost(name) : await placeOfInstance(context, name);
+  const request = { diskName, ...place, ...given, readOnly: false, metadata: undefined, sizeBytes, wait: false };
   return {
-    line: `host ${hostId} gets disk ${diskName} of ${bytesText(sizeBytes)} in pool ${pool || "default"}, which is made if it is not there`,
-    command: `provide ${diskName} --host ${hostId} --size ${fields.text("size")}${pool && ` --pool ${pool}`}`,
-    start: () => dynamicDiskTasks.provideDynamicDisk(context, { diskName, ...place, sizeBytes, wait: false }, call),
+    line: `${text} gets disk ${diskName} of ${bytesText(sizeBytes)} ${isHost ? "in pool" : "of disk type"} ${pool || "default"}, which is made if it is not there`,
+    command: `provide ${diskName} ${argument} --size ${fields.text("size")}${pool && ` --${isHost ? "pool" : "disk-type"} ${pool}`}`,
+    start: () => dynamicDiskTasks.provideDynamicDisk(context, request, call),
   };
 }
 
-function attach({ context, call }: HttpCall, disk: Disk, fields: Fields): Deed {
+interface Place {
+  /** The place for people, and as the command's argument. */
+  readonly text: string;
+  readonly argument: string;
+  readonly place: { readonly instanceId: string; readonly hostId: string };
+}
+
+function placeOfHost(hostId: string): Place {
+  return { text: `host ${hostId}`, argument: `--host ${hostId}`, place: { instanceId: "", hostId } };
+}
+
+async function placeOfInstance({ tablet }: HttpCall["context"], instanceId: string): Promise<Place> {
+  const instance = await tablet.read(({ instances }) => instances.get(instanceId));
+  const name = instance === undefined ? instanceId : instanceName(instance);
+  return { text: `instance ${name}`, argument: name, place: { instanceId, hostId: "" } };
+}
+
+async function attach({ context, call }: HttpCall, disk: Disk, fields: Fields): Promise<Deed> {
   const { name: diskName, deployment } = disk;
   const to = fields.text("to");
   requireDetached(disk, "attached elsewhere");
-  const place = deployment === "" ? { instanceId: "", hostId: to } : { instanceId: to, hostId: "" };
+  const { text, argument, place } = deployment === "" ? placeOfHost(to) : await placeOfInstance(context, to);
+  const request = { diskName, ...place, readOnly: false, metadata: undefined, wait: false };
   return {
-    line: `disk ${diskName} is attached to ${deployment === "" ? "host" : "instance"} ${to}`,
-    command: `attach ${diskName} ${deployment === "" ? `--host ${to}` : to}`,
-    start: () =>
-      dynamicDiskTasks.attachDynamicDisk(
-        context,
-        { diskName, ...place, readOnly: false, metadata: undefined, wait: false },
-        call,
-      ),
+    line: `disk ${diskName} is attached to ${text}`,
+    command: `attach ${diskName} ${argument}`,
+    start: () => dynamicDiskTasks.attachDynamicDisk(context, request, call),
   };
 }
 
@@ -120,10 +149,12 @@ function detach({ context, call }: HttpCall, { name: diskName, ...disk }: Disk):
 
 function resize({ context, call }: HttpCall, disk: Disk, fields: Fields): Deed {
   const { name: diskName } = disk;
-  const sizeBytes = parseSizeText(fields.text("size"));
+  const sizeBytes = parseSizeText(fields.text("size"), "size");
   if (sizeBytes <= sizeBytesOf(disk))
     throw new BadRequestError(
       `disk ${diskName} has ${bytesText(sizeBytesOf(disk))} and only grows: give a larger size than that`,
+      undefined,
+      "size",
     );
   return {
     line: `disk ${diskName} grows from ${bytesText(sizeBytesOf(disk))} to ${bytesText(sizeBytes)}; it cannot shrink again`,
@@ -146,8 +177,8 @@ function limit({ context, call }: HttpCall, { name: diskName }: Disk, fields: Fi
     if (text === undefined) return [];
     const isRate = field.endsWith("bytes_per_second");
     if (!isRate && !/^[1-9]\d{0,11}$/.test(text))
-      throw new BadRequestError(`${field} must be a whole number above 0, or empty for no limit`);
-    const value = isRate ? parseSizeText(text) : Number(text);
+      throw new BadRequestError(`${field} must be a whole number above 0, or empty for no limit`, undefined, field);
+    const value = isRate ? parseSizeText(text, field) : Number(text);
     const line = isRate ? `${bytesText(value)} ${what}` : countText(value, what.slice(0, -1), what);
     return [{ field, value, option: ` ${option} ${text}`, line }];
   });

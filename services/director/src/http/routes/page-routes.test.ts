@@ -134,7 +134,10 @@ describe("the page over HTTPS", () => {
     const send = async (action: string, fields: object, isDry = true) => {
       const body = JSON.stringify({ ...fields, dry_run: isDry });
       const { status, body: answer } = await http.send("POST", `/page/disks/${disk?.diskCid}/${action}`, { body });
-      return { status, ...(JSON.parse(answer) as ActionAnswer & { readonly description?: string }) };
+      return {
+        status,
+        ...(JSON.parse(answer) as ActionAnswer & { readonly description?: string; readonly field?: string }),
+      };
     };
     const refused: readonly [string, object, RegExp][] = [
       ["delete", {}, /attached to instance .*: detach it before/],
@@ -144,6 +147,8 @@ describe("the page over HTTPS", () => {
       ["limits", { read_iops: "many" }, /read_iops must be a whole number/],
       ["limits", { read_bytes_per_second: "50B" }, /would seem to hang/],
     ];
+    expect((await send("resize", { size: "12 parsecs" })).field).to.equal("size");
+    expect((await send("limits", { read_iops: "many" })).field).to.equal("read_iops");
     for (const [action, fields, message] of refused) {
       const { status, description } = await send(action, fields);
       expect(status, action).to.equal(400);
@@ -160,7 +165,7 @@ describe("the page over HTTPS", () => {
     expect(command).to.equal("diskmesh detach scratch");
     await eventually(() => expect(rows.get(`task ${taskId}`)).to.include({ state: "done" }));
     await eventually(() => expect(rows.get(`label ${disk?.diskCid}`)).to.deep.equal(labelled));
-    expect((await send("attach", { to: instanceId })).command).to.equal(`diskmesh attach scratch ${instanceId}`);
+    expect((await send("attach", { to: instanceId })).command).to.equal("diskmesh attach scratch acted/db/0");
     expect((await send("detach", {})).description).to.match(/attached to nothing/);
     expect((await send("undelete", {})).status, "undelete before it is deleted").to.equal(404);
     const content = mesh.director.cpi.disks.get(disk?.diskCid ?? "");

@@ -1,13 +1,23 @@
 import { SubjectKind } from "@diskmesh/api/common";
 import { NotFoundError } from "@diskmesh/domain";
-import type { DeviceItem, EventsAnswer, PartsAnswer, WhyAnswer } from "@diskmesh/page/rows";
+import type {
+  DeviceItem,
+  EventsAnswer,
+  HostPanelAnswer,
+  PartsAnswer,
+  TaskPanelAnswer,
+  WhyAnswer,
+} from "@diskmesh/page/rows";
 import { msOfDuration } from "@diskmesh/rpc";
 import { explain } from "../../explain/handlers.js";
 import { docsText } from "../../page/docs.js";
 import { eventsOf } from "../../page/events.js";
 import { pageFiles } from "../../page/files.js";
 import { lower } from "../../page/fleet-rows.js";
+import { diskPanel, hostPanel, servicePanel } from "../../page/panels.js";
 import { ownSourceRow } from "../../page/source-row.js";
+import { taskPanel } from "../../page/task-panel.js";
+import { parseTaskId } from "../../tasks/parse.js";
 import type { Answer } from "../answer.js";
 import { BadRequestError } from "../http-error.js";
 import { data, JSON_HEADERS, PAGE_HEADERS } from "../page-answer.js";
@@ -64,6 +74,14 @@ export const pageRoutes: readonly Route[] = [
   },
   { method: "GET", path: "/page/devices", operation: "seePage", serve: async (http) => data(await devicesFor(http)) },
   { method: "GET", path: "/page/parts", operation: "seePage", serve: async (http) => data(await partsFor(http)) },
+  { method: "GET", path: "/page/task", operation: "seePage", serve: async (http) => data(await taskFor(http)) },
+  { method: "GET", path: "/page/host", operation: "seePage", serve: async (http) => data(await hostFor(http)) },
+  {
+    method: "GET",
+    path: "/page/service",
+    operation: "seePage",
+    serve: async (http) => data(await servicePanel(http.context, queried(http, "name"), http.call)),
+  },
   ...pageActions,
 ];
 
@@ -100,13 +118,24 @@ async function devicesFor(http: HttpCall): Promise<DeviceItem[]> {
   return registries.deviceById(queried(http, "device"));
 }
 
+async function hostFor(http: HttpCall): Promise<HostPanelAnswer> {
+  const host = await http.context.registries.hostById(queried(http, "name"));
+  if (host === undefined) throw new NotFoundError("no disk-registry of nodes.registries has this host");
+  return hostPanel(host);
+}
+
 async function partsFor(http: HttpCall): Promise<PartsAnswer> {
-  const { parts, devices } = await http.context.registries.partsOfDisk(queried(http, "disk"));
+  const { parts, devices, disk } = await http.context.registries.partsOfDisk(queried(http, "disk"));
   const shown = parts.map(({ move, ...part }) => ({
     ...part,
     move: move && { ...move, remainingMs: msOfDuration(move.remainingDuration) },
   }));
-  return { parts: shown, devices };
+  return { parts: shown, devices, ...(disk && diskPanel(disk)) };
+}
+
+async function taskFor(http: HttpCall): Promise<TaskPanelAnswer> {
+  const { context } = http;
+  return taskPanel(context, await context.tasks.get(parseTaskId(Number(queried(http, "id")))));
 }
 
 function timeOf(name: string, value: string | null): Date | undefined {
