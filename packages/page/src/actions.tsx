@@ -1,106 +1,122 @@
 import { useState } from "preact/hooks";
 import { type Action, Confirmation, type Field } from "./confirmation.js";
-import type { HostRow, LabelRow, OrphanRow, RowKind, Rows } from "./rows.js";
+import type { OrphanRow, TaskRow } from "./rows.js";
 import type { Store } from "./store.js";
+import { sizeText } from "./text.js";
 
 const REASON: Field = { name: "reason", label: "Why? It is recorded with what is done." };
 const SIZE = { name: "size", label: "Size", hint: "such as 10GiB" };
-const NO_LIMIT = { isOptional: true };
 const LIMITS: readonly Field[] = [
-  { name: "read_iops", label: "Reads per second", hint: "empty: no limit", ...NO_LIMIT },
-  { name: "write_iops", label: "Writes per second", hint: "empty: no limit", ...NO_LIMIT },
-  {
-    name: "read_bytes_per_second",
-    label: "Bytes read per second",
+  { name: "read_iops", label: "Reads per second", hint: "empty: no limit", isOptional: true },
+  { name: "write_iops", label: "Writes per second", hint: "empty: no limit", isOptional: true },
+  ...(["read", "write"] as const).map((verb) => ({
+    name: `${verb}_bytes_per_second`,
+    label: `Bytes ${verb === "read" ? "read" : "written"} per second`,
     hint: "such as 50MiB; empty: no limit",
-    ...NO_LIMIT,
-  },
-  {
-    name: "write_bytes_per_second",
-    label: "Bytes written per second",
-    hint: "such as 50MiB; empty: no limit",
-    ...NO_LIMIT,
-  },
+    isOptional: true,
+  })),
 ];
 
-function actionsOf(kind: string, name: string, row: Rows[RowKind] | undefined, store: Store): readonly Action[] {
+/** Returns the actions of an object. Their labels have the words of the command's actions. */
+export function actionsOf(kind: string, name: string, { tables }: Store): readonly Action[] {
   const at = encodeURIComponent(name);
-  if (row === undefined) return [];
-  if (kind === "orphan") return actionsOfOrphan(at, row as OrphanRow);
-  if (kind === "host") return actionsOfHost(`/page/hosts/${at}`, row as HostRow);
-  if (kind === "disk") {
-    if ("state" in row && row.state === "deleted")
-      return [{ label: "Bring it back", path: `/page/disks/${at}/undelete` }];
-    const move: Action = { label: "Cancel its move", path: `/page/disks/${at}/cancel-move` };
-    const label = store.tables.label.get(name);
-    const dynamic = label?.of === undefined ? [] : actionsOfDisk(`/page/disks/${at}`, label, store);
-    return "isMoving" in row && row.isMoving ? [move, ...dynamic] : dynamic;
+  switch (kind) {
+    case "orphan":
+      return actionsOfOrphan(at, tables.orphan.get(name));
+    case "host":
+      return actionsOfHost(name, tables);
+    case "vm":
+      return actionsOfVm(name, tables);
+    case "disk":
+      return actionsOfDisk(name, tables);
+    case "task":
+      return actionsOfTask(`/page/tasks/${at}`, tables.task.get(name));
+    default:
+      return [];
   }
-  if (kind !== "task" || ("hasEnded" in row && row.hasEnded)) return [];
-  const cancel: Action = { label: "Cancel it", path: `/page/tasks/${at}/cancel` };
-  const resume: Action = { label: "Resume it", path: `/page/tasks/${at}/resume` };
-  return "state" in row && row.state === "held" ? [resume, cancel] : [cancel];
 }
 
-function actionsOfOrphan(at: string, { objectCid }: OrphanRow): readonly Action[] {
-  const forget: Action = { label: "Forget it", path: `/page/orphans/${at}/forget` };
-  return objectCid === "" ? [forget] : [{ label: "Delete it", path: `/page/orphans/${at}/delete` }, forget];
+type Tables = Store["tables"];
+
+function actionsOfOrphan(at: string, row: OrphanRow | undefined): readonly Action[] {
+  if (row === undefined) return [];
+  const forget: Action = { label: "Forget", path: `/page/orphans/${at}/forget` };
+  return row.objectCid === "" ? [forget] : [{ label: "Delete", path: `/page/orphans/${at}/delete` }, forget];
 }
 
-function actionsOfHost(path: string, row: HostRow): readonly Action[] {
-  const word: Action =
-    row.state === "dead"
-      ? { label: "Say it is not dead", path: `${path}/state`, body: { state: "online" } }
-      : { label: "Say it is dead", path: `${path}/state`, body: { state: "dead" }, fields: [REASON] };
-  const fence: Action = { label: "Fence it", path: `${path}/fence`, fields: [REASON] };
-  const fields: readonly Field[] = [
-    { name: "disk_name", label: "Name of the disk" },
-    SIZE,
-    { name: "pool", label: "Pool", hint: "empty: default", isOptional: true },
+function actionsOfTask(path: string, row: TaskRow | undefined): readonly Action[] {
+  if (row === undefined || row.hasEnded) return [];
+  const cancel: Action = { label: "Cancel", path: `${path}/cancel` };
+  return row.state === "held" ? [{ label: "Resume", path: `${path}/resume` }, cancel] : [cancel];
+}
+
+function actionsOfVm(name: string, { vm, pool }: Tables): readonly Action[] {
+  const row = vm.get(name);
+  if (row === undefined || row.cid === "") return [];
+  const type: Field = { name: "pool", label: "Disk type", hint: "empty: default", isOptional: true };
+  return [provision(`/page/instances/${row.id}`, type, row.az, pool)];
+}
+
+/** Returns the action that provides a disk in an az, with the size of the largest disk that can be made there now. */
+function provision(path: string, kindOfDisk: Field, az: string, pools: Tables["pool"]): Action {
+  const there = [...pools.values()].filter((pool) => pool.az === az);
+  const largest = there.map(({ pool, maxDiskBytes }) => `${sizeText(maxDiskBytes)} in pool ${pool}`).join(", ");
+  const size: Field = { ...SIZE, ...(largest !== "" && { note: `The largest disk that fits now: ${largest}.` }) };
+  const fields = [{ name: "disk_name", label: "Name of the disk" }, size, kindOfDisk];
+  return { label: "Provide a disk", path: `${path}/provide`, fields };
+}
+
+function actionsOfHost(name: string, { host, pool }: Tables): readonly Action[] {
+  const row = host.get(name);
+  if (row === undefined) return [];
+  const path = `/page/hosts/${encodeURIComponent(name)}`;
+  const ofHost: Field = { name: "pool", label: "Pool", hint: "empty: default", isOptional: true };
+  const state = (label: string, wanted: string, fields: readonly Field[] = []): Action => ({
+    ...{ label, path: `${path}/state`, body: { state: wanted }, fields },
+  });
+  const isOpen = row.state !== "dead" && !row.isCordoned;
+  const remove: Action = { label: "Remove", path: `${path}/remove` };
+  return [
+    ...(row.state === "dead" ? [] : [provision(path, ofHost, row.az, pool)]),
+    ...(isOpen ? [state("Cordon", "cordoned", [REASON])] : [state("Mark as online", "online")]),
+    ...(row.state === "dead" ? [] : [state("Mark as dead", "dead", [REASON])]),
+    { label: "Fence", path: `${path}/fence`, fields: [REASON] },
+    ...(row.removal === "done" ? [] : [remove]),
+    ...(row.removal === "" ? [] : [{ label: "Add again", path: `${path}/keep` }]),
   ];
-  const provide: Action = { label: "Give it a disk", path: `${path}/provide`, fields };
-  return [provide, word, fence, ...cordons(path, row), ...removals(path, row)];
 }
 
-function cordons(path: string, { state, isCordoned }: HostRow): readonly Action[] {
-  if (state === "dead") return [];
-  return isCordoned
-    ? [{ label: "Open it again", path: `${path}/state`, body: { state: "online" } }]
-    : [{ label: "Cordon it", path: `${path}/state`, body: { state: "cordoned" }, fields: [REASON] }];
-}
-
-/** Returns the actions that start, continue or revoke the removal of a host. */
-function removals(path: string, { removal }: HostRow): readonly Action[] {
-  if (removal === "") return [{ label: "Remove it", path: `${path}/remove` }];
-  const keep: Action = { label: "Keep it after all", path: `${path}/keep` };
-  return removal === "done" ? [keep] : [{ label: "Go on removing it", path: `${path}/remove` }, keep];
-}
-
-/** Returns the actions on a dynamic disk. */
-function actionsOfDisk(path: string, { of, isAttached }: LabelRow, { tables }: Store): readonly Action[] {
-  const resize: Action = { label: "Enlarge it", path: `${path}/resize`, fields: [SIZE] };
-  const limit: Action = { label: "Limit it", path: `${path}/limits`, fields: LIMITS };
-  if (isAttached) return [{ label: "Detach it", path: `${path}/detach` }, resize, limit];
-  const choices: readonly (readonly [string, string])[] =
-    of === "host"
-      ? [...tables.host.keys()].map((id) => [id, id])
-      : [...tables.vm].map(([instance, { id }]) => [id, instance]);
+function actionsOfDisk(name: string, { disk, label, host, vm }: Tables): readonly Action[] {
+  const row = disk.get(name);
+  const path = `/page/disks/${encodeURIComponent(name)}`;
+  if (row?.state === "deleted") return [{ label: "Undelete", path: `${path}/undelete` }];
+  const { of, isAttached = false } = label.get(name) ?? {};
+  const hosts = [...host.keys()].sort().map((id) => [id, id] as const);
+  const near = hosts.filter(([id]) => host.get(id)?.az === row?.az && host.get(id)?.removal === "");
+  const elsewhere: Field = { name: "to", label: "Host", choices: [["", "any other host"], ...near], isOptional: true };
+  const migrate: Action = { label: "Migrate", path: `${path}/migrate`, fields: [elsewhere] };
+  const cancel: Action = { label: "Cancel the move", path: `${path}/cancel-move` };
+  const moves = row === undefined ? [] : [row.isMoving ? cancel : migrate];
+  if (of === undefined) return moves;
+  const resize: Action = { label: "Resize", path: `${path}/resize`, fields: [SIZE] };
+  const limit: Action = { label: "Set limits", path: `${path}/limits`, fields: LIMITS };
+  if (isAttached) return [{ label: "Detach", path: `${path}/detach` }, resize, limit, ...moves];
+  const choices = of === "host" ? hosts : [...vm].map(([instance, { id }]) => [id, instance] as const);
   const to: Field = { name: "to", label: of === "host" ? "Host" : "Instance", choices };
-  const attach: Action = { label: "Attach it", path: `${path}/attach`, fields: [to] };
-  return [attach, resize, limit, { label: "Delete it", path: `${path}/delete` }];
+  const attach: Action = { label: "Attach", path: `${path}/attach`, fields: [to] };
+  return [attach, resize, limit, ...moves, { label: "Delete", path: `${path}/delete` }];
 }
 
 interface ActionButtonsProps {
   readonly kind: string;
   readonly name: string;
-  readonly row: Rows[RowKind] | undefined;
   readonly store: Store;
 }
 
 /** Shows the actions of an object, each behind a confirmation with its consequences. */
-export function ActionButtons({ kind, name, row, store }: ActionButtonsProps) {
+export function ActionButtons({ kind, name, store }: ActionButtonsProps) {
   const [chosen, setChosen] = useState<Action>();
-  const actions = actionsOf(kind, name, row, store);
+  const actions = actionsOf(kind, name, store);
   if (actions.length === 0 && chosen === undefined) return null;
   return (
     <div class="actions">

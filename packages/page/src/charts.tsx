@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { useDark } from "./hooks.js";
 
@@ -18,6 +18,8 @@ export interface Line {
 }
 
 interface ChartProps {
+  /** Title for screen readers. */
+  readonly label: string;
   readonly timesMs: readonly number[];
   readonly lines: readonly Line[];
   readonly valueText: (value: number) => string;
@@ -29,8 +31,20 @@ interface ChartProps {
   readonly steps: readonly number[];
 }
 
-/** Shows lines over time. Names and number of the lines must not change. */
-export default function Chart({ timesMs, lines, valueText, spanMs, leastTop, steps }: ChartProps) {
+/** Distances, in samples, by which keys move the cursor. */
+const KEYS: Readonly<Record<string, number>> = {
+  ...{ ArrowLeft: -1, ArrowRight: 1, PageUp: 10, PageDown: -10 },
+  ...{ Home: Number.NEGATIVE_INFINITY, End: Number.POSITIVE_INFINITY },
+};
+
+/**
+ * Shows lines over time, and the values at the pointer, or at the cursor that keys move. Names and number of the lines
+ * must not change.
+ */
+export default function Chart({ label, timesMs, lines, valueText, spanMs, leastTop, steps }: ChartProps) {
+  const [at, setAt] = useState<number>();
+  const span = useRef(spanMs);
+  span.current = spanMs;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const isDark = useDark();
@@ -41,7 +55,7 @@ export default function Chart({ timesMs, lines, valueText, spanMs, leastTop, ste
   useEffect(() => {
     const parent = box.current;
     if (parent === null) return;
-    const made = new uPlot(optionsOf(parent, { lines, valueText, spanMs, leastTop, steps }), data, parent);
+    const made = new uPlot(optionsOf(parent, span, { lines, valueText, leastTop, steps }), data, parent);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: parent.clientWidth, height: HEIGHT }));
     observer.observe(parent);
@@ -50,13 +64,46 @@ export default function Chart({ timesMs, lines, valueText, spanMs, leastTop, ste
       made.destroy();
     };
   }, []);
-  useEffect(() => plot.current?.setData(data), [timesMs, isDark]);
-  return <div class="chart" ref={box} />;
+  useEffect(() => plot.current?.setData(data), [timesMs, isDark, spanMs]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const step = KEYS[event.key];
+    if (step === undefined || plot.current === undefined) return;
+    event.preventDefault();
+    const last = timesMs.length - 1;
+    const first = timesMs.findIndex((timeMs) => timeMs >= Date.now() - spanMs);
+    const next = Math.max(first, Math.min(last, (at ?? last + 1) + step));
+    setAt(next);
+    plot.current.setCursor({ left: plot.current.valToPos((timesMs[next] ?? 0) / MS_PER_SECOND, "x"), top: 0 });
+  };
+  const read = (line: Line): string => {
+    const value = at === undefined ? undefined : line.values[at];
+    return value === null || value === undefined ? `${line.label} unknown` : `${line.label} ${valueText(value)}`;
+  };
+  const text = at === undefined ? "" : `${hourText(timesMs[at] ?? 0)}: ${lines.map(read).join(", ")}`;
+  return (
+    <div
+      class="chart"
+      ref={box}
+      role="slider"
+      tabIndex={0}
+      aria-label={`${label}. Arrow keys move in time.`}
+      aria-valuemin={0}
+      aria-valuemax={Math.max(0, timesMs.length - 1)}
+      aria-valuenow={at ?? Math.max(0, timesMs.length - 1)}
+      aria-valuetext={text || "no time is chosen"}
+      onKeyDown={onKeyDown}
+      onBlur={() => {
+        setAt(undefined);
+        plot.current?.setCursor({ left: -10, top: -10 });
+      }}
+    />
+  );
 }
 
 function optionsOf(
   parent: HTMLElement,
-  { lines, valueText, spanMs, leastTop, steps }: Omit<ChartProps, "timesMs">,
+  span: { readonly current: number },
+  { lines, valueText, leastTop, steps }: Pick<ChartProps, "lines" | "valueText" | "leastTop" | "steps">,
 ): uPlot.Options {
   const shown = (value: number | null): string => (value === null ? "" : valueText(value));
   const axis = { stroke: () => colourOf(parent, "--soft"), font: AXIS_FONT, ticks: { show: false } };
@@ -64,10 +111,10 @@ function optionsOf(
   return {
     width: parent.clientWidth,
     height: HEIGHT,
-    cursor: { drag: { x: false, y: false } },
+    cursor: { y: false, drag: { x: false, y: false } },
     legend: { markers: { dash: (_plot, index) => (lines[index - 1]?.isDashed ? "dashed" : "solid") } },
     scales: {
-      x: { range: () => [(Date.now() - spanMs) / MS_PER_SECOND, Date.now() / MS_PER_SECOND] },
+      x: { range: () => [(Date.now() - span.current) / MS_PER_SECOND, Date.now() / MS_PER_SECOND] },
       y: { range: (_plot, _min, max) => [0, Math.max(leastTop, max * 1.1)] },
     },
     axes: [

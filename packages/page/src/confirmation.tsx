@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { post } from "./ask.js";
+import { InputError, post } from "./ask.js";
 import { useStore } from "./hooks.js";
 import { labelOf, State, Thing, Told } from "./lists.js";
 import type { ActionAnswer } from "./rows.js";
@@ -9,6 +9,8 @@ export interface Field {
   readonly name: string;
   readonly label: string;
   readonly hint?: string;
+  /** Sentence below the input. */
+  readonly note?: string;
   readonly choices?: readonly (readonly [value: string, text: string])[];
   readonly isOptional?: boolean;
 }
@@ -28,34 +30,37 @@ interface ConfirmationProps {
   readonly kind: string;
   readonly name: string;
   readonly action: Action;
+  /** First values of the fields, by name. */
+  readonly initial?: Readonly<Record<string, string>>;
   readonly onClose: () => void;
 }
 
 /** Asks the director for a dry run, shows its result, and offers to execute it. */
-export function Confirmation({ kind, name, action, onClose }: ConfirmationProps) {
+export function Confirmation({ kind, name, action, initial = {}, onClose }: ConfirmationProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const { fields = [] } = action;
-  const [values, setValues] = useState<Readonly<Record<string, string>>>(() => initialOf(fields));
+  const [values, setValues] = useState<Readonly<Record<string, string>>>(() => ({ ...initialOf(fields), ...initial }));
   const [foreseen, setForeseen] = useState<ActionAnswer>();
   const [done, setDone] = useState<ActionAnswer>();
-  const [failure, setFailure] = useState("");
+  const [failure, setFailure] = useState<Error>();
   const [isAsking, setAsking] = useState(false);
   useEffect(() => dialog.current?.showModal(), []);
   const isReady = fields.every(({ name: field, isOptional }) => isOptional || (values[field] ?? "").trim() !== "");
 
   const send = async (dryRun: boolean, tell: (answer: ActionAnswer) => void): Promise<void> => {
     setAsking(true);
-    setFailure("");
+    setFailure(undefined);
     try {
       const given = Object.entries(values).map(([field, value]) => [field, value.trim()]);
       const body = { ...action.body, ...Object.fromEntries(given), dry_run: dryRun, again: done !== undefined };
       tell(await post<ActionAnswer>(action.path, body));
     } catch (error) {
-      setFailure((error as Error).message);
+      setFailure(error as Error);
     } finally {
       setAsking(false);
     }
   };
+  const wrong = failure instanceof InputError ? fields.find(({ name: field }) => failure.isOf(field)) : undefined;
   const foresee = (): Promise<void> => send(true, setForeseen);
   useEffect(() => {
     if (fields.length === 0) void foresee();
@@ -78,6 +83,7 @@ export function Confirmation({ kind, name, action, onClose }: ConfirmationProps)
             key={field.name}
             field={field}
             value={values[field.name] ?? ""}
+            failure={field === wrong ? failure?.message : undefined}
             onInput={(value) => {
               setValues({ ...values, [field.name]: value });
               setForeseen(undefined);
@@ -87,9 +93,9 @@ export function Confirmation({ kind, name, action, onClose }: ConfirmationProps)
       <div aria-live="polite">
         {foreseen && !done && <Lines title="What will happen" answer={foreseen} />}
         {done && <Lines title={titleOf(done)} answer={done} />}
-        {failure !== "" && (
+        {failure !== undefined && wrong === undefined && (
           <p class="trouble" role="alert">
-            {failure}
+            <Told text={failure.message} />
           </p>
         )}
       </div>
@@ -119,11 +125,14 @@ function initialOf(fields: readonly Field[]): Readonly<Record<string, string>> {
 interface AskedProps {
   readonly field: Field;
   readonly value: string;
+  readonly failure: string | undefined;
   readonly onInput: (value: string) => void;
 }
 
-function Asked({ field: { name, label, hint, choices }, value, onInput }: AskedProps) {
+function Asked({ field: { name, label, hint, note, choices }, value, failure, onInput }: AskedProps) {
   const id = `field-${name}`;
+  const told = failure !== undefined || note !== undefined;
+  const describing = { ...(told && { "aria-describedby": `${id}-note` }), ...(failure && { "aria-invalid": true }) };
   return (
     <label htmlFor={id}>
       {label}
@@ -133,16 +142,22 @@ function Asked({ field: { name, label, hint, choices }, value, onInput }: AskedP
           value={value}
           maxLength={MAX_LENGTH}
           {...(hint && { placeholder: hint })}
+          {...describing}
           onInput={({ currentTarget }) => onInput(currentTarget.value)}
         />
       ) : (
-        <select id={id} value={value} onInput={({ currentTarget }) => onInput(currentTarget.value)}>
+        <select id={id} value={value} {...describing} onInput={({ currentTarget }) => onInput(currentTarget.value)}>
           {choices.map(([choice, text]) => (
             <option key={choice} value={choice}>
               {text}
             </option>
           ))}
         </select>
+      )}
+      {told && (
+        <span id={`${id}-note`} class={failure ? "trouble" : "none"} {...(failure && { role: "alert" as const })}>
+          {failure ?? note}
+        </span>
       )}
     </label>
   );

@@ -5,46 +5,75 @@ import { DeviceFacts, DevicesOfHost, FactList } from "./devices.js";
 import { EventList, MissingEvents } from "./events.js";
 import { type Selection, useAnswer, useTicks } from "./hooks.js";
 import { Age, instanceOf, labelOf, State, Thing, Told } from "./lists.js";
-import { PartsOfDisk } from "./parts.js";
-import { type Cure, type EventsAnswer, hostStateOf, type RowKind, type Rows, type WhyAnswer } from "./rows.js";
+import { DiskPanel } from "./parts.js";
+import {
+  type Cure,
+  type EventsAnswer,
+  type HostPanelAnswer,
+  hostStateOf,
+  type RowKind,
+  type Rows,
+  type ServicePanelAnswer,
+  type WhyAnswer,
+} from "./rows.js";
 import type { Store } from "./store.js";
-import { heardText, kindText, sizeText, whenText } from "./text.js";
+import { TaskPanel } from "./task-panel.js";
+import { ageText, heardText, kindText, sizeText, whenText } from "./text.js";
 
 /** Kinds of objects that the services can explain, and kinds that have events. */
 const EXPLAINED = ["host", "device", "disk", "task", "lock", "vm", "pool"];
 const WITH_EVENTS = ["host", "device", "disk"];
 /** Interval of repeated queries, even when no displayed row has changed. */
+/** Actions of the events that change the state of a host, or report it. */
+const STATES = "HostRegistered,HostUnavailable,HostBack,HostWarning,SetHostState,FenceHost,AddHost,RemoveHost";
 const ASK_AGAIN_MS = 5_000;
+const RUNNING_MS = 1_000;
+
+interface DetailProps {
+  readonly selection: Selection;
+  readonly store: Store;
+  /** Fragment of the place without the object. */
+  readonly closeHash: string;
+}
 
 /** Shows one object: its state, the reasons, its history and its actions. */
-export function Detail({ selection, store }: { selection: Selection; store: Store }) {
+export function Detail({ selection, store, closeHash }: DetailProps) {
   const { kind } = selection;
   const name = kind === "vm" ? instanceOf(selection.name) : selection.name;
   const heading = useRef<HTMLHeadingElement>(null);
-  useTicks(ASK_AGAIN_MS);
   useEffect(() => heading.current?.focus({ preventScroll: false }), [kind, name]);
   const row = rowOf(store, { kind, name });
   // A new mark repeats the queries. It changes with the row, which may have new reasons, and every ASK_AGAIN_MS,
-  // because answers contain ages.
-  const mark = `${JSON.stringify(row)} ${Math.floor(Date.now() / ASK_AGAIN_MS)}`;
+  // because answers contain ages, or every RUNNING_MS for a running task.
+  const isRunning = row !== undefined && "hasEnded" in row && !row.hasEnded;
+  const intervalMs = isRunning ? RUNNING_MS : ASK_AGAIN_MS;
+  useTicks(intervalMs);
+  const mark = `${JSON.stringify(row)} ${Math.floor(Date.now() / intervalMs)}`;
   return (
     <aside aria-labelledby="detail-title" id="detail">
       <header>
         <h2 id="detail-title" tabIndex={-1} ref={heading}>
           <span class="kind">{kindText(kind)}</span> {labelOf(kind, name)}
         </h2>
-        <a class="close" href="#overview" aria-label="Close the details">
+        <a class="close" href={closeHash} aria-label="Close the details">
           ×
         </a>
       </header>
       {kind === "device" && <DeviceFacts name={name} mark={mark} />}
       {kind === "pool" && <SpaceOfPool name={name} store={store} />}
       {kind !== "device" && kind !== "pool" && <Facts kind={kind} name={name} row={row} store={store} />}
-      <ActionButtons kind={kind} name={name} row={row} store={store} />
+      {kind === "source" && <ServiceFacts name={name} mark={mark} />}
+      {kind === "host" && <HostFacts name={name} mark={mark} />}
+      <ActionButtons kind={kind} name={name} store={store} />
+
       {row !== undefined && "cures" in row && <Cures cures={row.cures} />}
       {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
+      {kind === "task" && <TaskPanel name={name} mark={mark} store={store} />}
       {kind === "host" && <DevicesOfHost name={name} mark={mark} />}
-      {kind === "disk" && <PartsOfDisk name={name} mark={mark} />}
+      {kind === "disk" && <DiskPanel name={name} mark={mark} />}
+      {kind === "host" && (
+        <Timeline id="states" title="History of its states" actions={STATES} kind={kind} name={name} mark={mark} />
+      )}
       {WITH_EVENTS.includes(kind) && <Timeline kind={kind} name={name} mark={mark} />}
     </aside>
   );
@@ -74,7 +103,7 @@ function Facts({ kind, name, row, store }: FactsProps) {
   if (row.sinceMs !== undefined) add(timeTitle(kind, row), <Age sinceMs={row.sinceMs} />);
   if ("az" in row) add("az", row.az);
   if ("rack" in row) add("rack", row.rack);
-  if ("vm" in row && row.vm !== "") add("serves as", <ServedVm store={store} cid={row.vm} />);
+  if ("vm" in row && row.vm !== "") add("VM", <Thing kind="vm" name={row.vm} />);
   if ("isCordoned" in row && row.isCordoned) add("cordoned", "it gets no new disk and no new VM");
   if ("removal" in row && row.removal !== "")
     add("removal", row.removal === "done" ? "it is out of operation" : "wanted, and not done yet");
@@ -83,7 +112,7 @@ function Facts({ kind, name, row, store }: FactsProps) {
     add("VM", row.cid || "none");
     if (hosts.length > 0) add("host", <Things kind="host" names={hosts.map(([host]) => host)} />);
     add("CPI", row.cpi || "default");
-    add("its jobs are", row.jobs);
+    add("jobs", row.jobs);
     add("agent heard", heardText(row.heardMs));
     if (row.disks.length > 0) add("disks", <Things kind="disk" names={row.disks} />);
   }
@@ -99,7 +128,7 @@ function Facts({ kind, name, row, store }: FactsProps) {
   if ("sizeBytes" in row) add("size", sizeText(row.sizeBytes));
   if ("limits" in row) add("limits", row.limits || "none");
   if ("progress" in row) add("progress", row.progress);
-  if ("user" in row) add("asked for by", row.user);
+  if ("user" in row) add("user", row.user);
   if ("deployment" in row) add("deployment", row.deployment);
   if ("owner" in row) {
     add("held by", row.taskId === 0 ? row.owner : <Things kind="task" names={[String(row.taskId)]} />);
@@ -110,7 +139,7 @@ function Facts({ kind, name, row, store }: FactsProps) {
     add("type", row.type);
     add("API version", row.apiVersion || "not reported");
     add("azs", row.azs.join(", "));
-    add("last error", row.lastError || "none");
+    add("last error", <Told text={row.lastError || "none"} />);
   }
   return (
     <>
@@ -146,11 +175,6 @@ function SpaceOfPool({ name, store }: { name: string; store: Store }) {
   );
 }
 
-function ServedVm({ store, cid }: { store: Store; cid: string }) {
-  const name = instanceOf(cid);
-  return store.tables.vm.has(name) ? <Thing kind="vm" name={name} /> : <>VM {cid}</>;
-}
-
 function Things({ kind, names }: { kind: string; names: readonly string[] }) {
   return (
     <>
@@ -177,7 +201,9 @@ function Why({ kind, name, mark }: AskedProps) {
       {answer === undefined && <p class="none">{failure ?? "Loading…"}</p>}
       {answer && (
         <>
-          <p>{answer.summary}</p>
+          <p>
+            <Told text={answer.summary} />
+          </p>
           {answer.causes.length === 0 && <p class="none">No problem is known.</p>}
           <ol class="causes">
             {answer.causes.map((cause) => (
@@ -199,6 +225,35 @@ function Why({ kind, name, mark }: AskedProps) {
         </>
       )}
     </section>
+  );
+}
+
+/** Shows facts of a host that its row lacks. */
+function HostFacts({ name, mark }: Pick<AskedProps, "name" | "mark">) {
+  const { answer } = useAnswer<HostPanelAnswer>(`/page/host?${new URLSearchParams({ name })}`, mark);
+  if (answer === undefined) return null;
+  const { address, heardMs, registeredMs, maintenanceEndMs } = answer;
+  return (
+    <FactList
+      facts={[
+        ["address", address],
+        ["heard", heardMs === undefined ? "not by the registry's present leader" : `${ageText(heardMs)} ago`],
+        ["registered", registeredMs === undefined ? "" : whenText(registeredMs)],
+        ["maintenance", maintenanceEndMs === undefined ? "" : `until ${whenText(maintenanceEndMs)}`],
+      ]}
+    />
+  );
+}
+
+/** Shows where a service runs, and what the process that answers says of itself. */
+function ServiceFacts({ name, mark }: Pick<AskedProps, "name" | "mark">) {
+  const { answer, failure } = useAnswer<ServicePanelAnswer>(`/page/service?${new URLSearchParams({ name })}`, mark);
+  if (answer === undefined) return <p class="none">{failure ?? "Loading…"}</p>;
+  return (
+    <>
+      <FactList facts={[[answer.addresses.length === 1 ? "address" : "addresses", answer.addresses.join(", ")]]} />
+      {answer.summary !== "" && <p>{answer.summary}</p>}
+    </>
   );
 }
 
@@ -232,18 +287,23 @@ function CureLine({ what, command }: Cure) {
   );
 }
 
-function Timeline(props: AskedProps) {
-  const { answer, failure } = useAnswer<EventsAnswer>(
-    `/page/events?${new URLSearchParams({ thing: props.name, brief: "true" })}`,
-    props.mark,
-  );
+interface TimelineProps extends AskedProps {
+  readonly id?: string;
+  readonly title?: string;
+  /** Actions of the shown events, with commas between them; absent for all. */
+  readonly actions?: string;
+}
+
+function Timeline({ id = "timeline", title = "What happened", actions = "", ...props }: TimelineProps) {
+  const query = new URLSearchParams({ thing: props.name, action: actions, brief: "true" });
+  const { answer, failure } = useAnswer<EventsAnswer>(`/page/events?${query}`, props.mark);
   const isItself = (kind: string, name: string): boolean => kind === props.kind && name === props.name;
   const entries = answer?.entries.map((entry) => {
     return { ...entry, things: entry.things.filter(({ kind, name }) => !isItself(kind, name)) };
   });
   return (
-    <section aria-labelledby="timeline-title" id="timeline">
-      <h3 id="timeline-title">What happened</h3>
+    <section aria-labelledby={`${id}-title`} id={id}>
+      <h3 id={`${id}-title`}>{title}</h3>
       {answer === undefined && <p class="none">{failure ?? "Loading…"}</p>}
       {answer && <MissingEvents missing={answer.missing} />}
       {entries?.length === 0 && <p class="none">Nothing is recorded.</p>}

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "./ask.js";
 import { useStore } from "./hooks.js";
-import { Thing, Told } from "./lists.js";
+import { Thing, Told, withLabels } from "./lists.js";
 import type { EventEntry, EventsAnswer } from "./rows.js";
 import { whenText } from "./text.js";
 
@@ -15,7 +15,7 @@ export function EventList({ entries }: { entries: readonly EventEntry[] }) {
             {whenText(entry.timeMs)}
           </time>
           <div>
-            <strong>{entry.what}</strong>{" "}
+            <strong>{withLabels(entry.what)}</strong>{" "}
             {[...Map.groupBy(entry.things, ({ kind }) => kind)].map(([kind, things]) => (
               <span key={kind} class="about">
                 <span class="soft">{kind}</span>{" "}

@@ -1,16 +1,20 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { addressOf, useSelection } from "./hooks.js";
-import type { Rows } from "./rows.js";
+import type { Rows, Shown } from "./rows.js";
 import { store } from "./store.js";
 import { ageText } from "./text.js";
 
 /** Number of rows shown before the user asks for more. The other rows are not in the HTML document. */
 const SHOWN = 40;
 
+const WRAPPED = ["disk", "disks", "lock", "last error", "description"];
+
 /** A link to the object with this name. */
 export function Thing({ kind, name, children }: { kind: string; name: string; children?: ComponentChildren }) {
   const selected = useSelection();
+  // VMs of other directors have no panel.
+  if (kind === "vm" && !store.tables.vm.has(instanceOf(name))) return <>{name}</>;
   const isCurrent = selected?.kind === kind && selected.name === name;
   return (
     <a class="thing" href={addressOf({ kind, name })} {...(isCurrent && { "aria-current": "true" as const })}>
@@ -35,14 +39,20 @@ export function instanceOf(name: string): string {
 }
 
 /** Ids of instances, and CIDs of many infrastructures. */
-const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
+const UUID = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
 
 /** Replaces disk CIDs and ids of instances in a service's text by the users' names. */
 export function withLabels(text: string): string {
-  return text.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => {
+  const instances = text.replace(/(?:[\w-]+\/){1,2}([\da-f-]{36})/g, (all, id: string) => {
+    const name = instanceOf(id);
+    return name === id ? all : name;
+  });
+  const named = instances.replace(/[\w-]+(?:[.:][\w-]+)*/g, (word) => {
     const name = labelOf("disk", word);
     return name === word && UUID.test(word) ? instanceOf(word) : name;
   });
+  // A service that says both name and id of an object would name it twice.
+  return named.replace(/([\w/-]+) \(\1\)/g, "$1");
 }
 
 /** Shows a service's text with the users' names of disks, and with links to the documentation that it names. */
@@ -88,26 +98,46 @@ export interface Column<Row> {
   readonly isNumber?: true;
 }
 
+const TROUBLE: Column<Shown> = {
+  title: "trouble",
+  cell: (_name, { trouble }) =>
+    trouble && (
+      <span class="why">
+        <Told text={trouble} />
+      </span>
+    ),
+};
+
 interface ListProps<Row> {
   readonly id: string;
   readonly title: string;
   readonly rows: readonly (readonly [name: string, row: Row])[];
   readonly columns: readonly Column<Row>[];
+  /** Number of objects from which the rows were found; absent for all. */
+  readonly total?: number;
   readonly none: string;
+  readonly note?: string;
   /** True: rows may be missing. */
   readonly isLoading: boolean;
 }
 
-/** Shows a table of the first SHOWN rows; a button shows more. */
-export function List<Row>({ id, title, rows, columns, none, isLoading }: ListProps<Row>) {
+/** Shows a table of the first SHOWN rows; a button shows more. A column has the troubles of rows, if there are any. */
+export function List<Row extends Shown>(props: ListProps<Row>) {
+  const { id, title, rows, total = rows.length, none, note = "", isLoading } = props;
   const [shown, setShown] = useState(SHOWN);
+  const isTroubled = rows.slice(0, shown).some(([, { trouble }]) => trouble !== undefined);
+  const columns: readonly Column<Row>[] = isTroubled ? [...props.columns, TROUBLE] : props.columns;
+  const count =
+    total > rows.length
+      ? `${rows.length.toLocaleString("en")} of ${total.toLocaleString("en")}`
+      : rows.length.toLocaleString("en");
   return (
     <section aria-labelledby={`${id}-title`} id={id}>
       <h2 id={`${id}-title`}>
-        {title} {(rows.length > 0 || !isLoading) && <span class="count">{rows.length.toLocaleString("en")}</span>}
+        {title} {(rows.length > 0 || !isLoading) && <span class="count">{count}</span>}
       </h2>
       {rows.length === 0 ? (
-        <p class="none">{isLoading ? "Loading…" : none}</p>
+        <p class="none">{isLoading ? "Loading…" : total > 0 ? "None of them has the text of Find." : none}</p>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users need focus to scroll a table wider than the screen.
         // biome-ignore lint/a11y/useSemanticElements: a fieldset is for forms.
@@ -116,7 +146,7 @@ export function List<Row>({ id, title, rows, columns, none, isLoading }: ListPro
             <thead>
               <tr>
                 {columns.map((column) => (
-                  <th key={column.title} scope="col" class={column.isNumber && "number"}>
+                  <th key={column.title} scope="col" class={classOf(column)}>
                     {column.title}
                   </th>
                 ))}
@@ -126,7 +156,7 @@ export function List<Row>({ id, title, rows, columns, none, isLoading }: ListPro
               {rows.slice(0, shown).map(([name, row]) => (
                 <tr key={name} data-name={name}>
                   {columns.map((column) => (
-                    <td key={column.title} class={column.isNumber && "number"}>
+                    <td key={column.title} class={classOf(column)}>
                       {column.cell(name, row)}
                     </td>
                   ))}
@@ -136,6 +166,7 @@ export function List<Row>({ id, title, rows, columns, none, isLoading }: ListPro
           </table>
         </div>
       )}
+      {note !== "" && <p class="none note">{note}</p>}
       {rows.length > shown && (
         <button type="button" class="more" onClick={() => setShown(shown + 10 * SHOWN)}>
           {`Show more: ${(rows.length - shown).toLocaleString("en")} are not shown`}
@@ -143,6 +174,12 @@ export function List<Row>({ id, title, rows, columns, none, isLoading }: ListPro
       )}
     </section>
   );
+}
+
+/** Returns the class of a column's cells: text of any length wraps. */
+function classOf({ title, isNumber }: Pick<Column<Shown>, "title" | "isNumber">): string {
+  if (title === TROUBLE.title) return "long trouble-of";
+  return isNumber ? "number" : WRAPPED.includes(title) ? "long" : "";
 }
 
 type Named<Kind extends keyof Rows> = readonly (readonly [string, Rows[Kind]])[];

@@ -1,12 +1,102 @@
-import { DeviceList, stateOf } from "./devices.js";
-import { useAnswer } from "./hooks.js";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { IO_SCALE, ioLines, perSecond, useChart } from "./activity.js";
+import { DeviceList, FactList, stateOf } from "./devices.js";
+import { type Asked, useAnswer } from "./hooks.js";
 import { State, Thing, Told } from "./lists.js";
 import type { DeviceItem, PartItem, PartsAnswer } from "./rows.js";
-import { leftText, sizeText, stateText } from "./text.js";
+import { countText, leftText, sizeText, stateText } from "./text.js";
+
+interface DiskPanelProps {
+  readonly name: string;
+  readonly mark: string;
+}
+
+/** Shows a disk's path, I/O and parts. */
+export function DiskPanel({ name, mark }: DiskPanelProps) {
+  const asked = useAnswer<PartsAnswer>(`/page/parts?${new URLSearchParams({ disk: name })}`, mark);
+  return (
+    <>
+      {asked.answer && <DiskIo answer={asked.answer} />}
+      <PartsOfDisk {...asked} />
+    </>
+  );
+}
+
+interface IoSample {
+  readonly atMs: number;
+  readonly readBytes: number;
+  readonly writtenBytes: number;
+}
+
+const IO_SPAN_MS = 600_000;
+/** Time over which rates are averaged, because the counters change with heartbeats. */
+const RATE_MS = 30_000;
+
+/** Shows the I/O of a disk, and its rates since its panel was opened. */
+function DiskIo({ answer }: { readonly answer: PartsAnswer }) {
+  const { io, path, limitsPending } = answer;
+  const [samples, setSamples] = useState<readonly IoSample[]>([]);
+  const Chart = useChart();
+  useEffect(() => {
+    if (io === undefined) return setSamples([]);
+    const now = { atMs: Date.now(), readBytes: io.readBytes, writtenBytes: io.writtenBytes };
+    setSamples((before) => [...before, now].filter(({ atMs }) => atMs > now.atMs - IO_SPAN_MS));
+  }, [answer]);
+  const timesMs = useMemo(() => samples.map(({ atMs }) => atMs), [samples]);
+  const rates = (count: "readBytes" | "writtenBytes"): readonly (number | null)[] =>
+    samples.map((sample) => {
+      const before = samples.find(({ atMs }) => atMs >= sample.atMs - RATE_MS) ?? sample;
+      const seconds = (sample.atMs - before.atMs) / 1_000;
+      return seconds < 1 ? null : Math.max(0, sample[count] - before[count]) / seconds;
+    });
+  const [read, written] = [rates("readBytes"), rates("writtenBytes")];
+  const waits = io?.waitsFor ? `, which waits for ${io.waitsFor}` : "";
+  const now = (rate: number | null | undefined): string => (typeof rate === "number" ? `, ${perSecond(rate)} now` : "");
+  const facts: readonly (readonly [string, string])[] =
+    io === undefined
+      ? [["I/O", path ? "not known before its host's next heartbeat" : "none: it is not published"]]
+      : [
+          [
+            "read",
+            io.isUncounted ? "" : `${sizeText(io.readBytes)} in ${countText(io.reads, "read")}${now(read.at(-1))}`,
+          ],
+          [
+            "written",
+            io.isUncounted
+              ? "nobody counts it: a storage daemon serves the disk"
+              : `${sizeText(io.writtenBytes)} in ${countText(io.writes, "write")}${now(written.at(-1))}`,
+          ],
+          ["errors", io.errors === 0 ? "none" : io.errors.toLocaleString("en")],
+          [
+            "open",
+            io.openRequests === 0
+              ? "no request"
+              : `${countText(io.openRequests, "request")}, the oldest for ${leftText(io.oldestMs)}${waits}`,
+          ],
+          [
+            "throttled",
+            io.throttledRequests === 0 ? "" : `${countText(io.throttledRequests, "request")} by the limits`,
+          ],
+        ];
+  return (
+    <section aria-labelledby="disk-io-title" id="io">
+      <h3 id="disk-io-title">I/O</h3>
+      <FactList facts={[["path", path], ["limits", limitsPending ? "not in force on its host yet" : ""], ...facts]} />
+      {Chart && io && !io.isUncounted && samples.length > 1 && (
+        <Chart
+          label="I/O of this disk since its panel was opened"
+          timesMs={timesMs}
+          spanMs={IO_SPAN_MS}
+          {...IO_SCALE}
+          lines={ioLines(read, written)}
+        />
+      )}
+    </section>
+  );
+}
 
 /** Shows on which devices and hosts the bytes of a disk lie, in the order of the bytes, and the progress of its moves. */
-export function PartsOfDisk({ name, mark }: { readonly name: string; readonly mark: string }) {
-  const { answer, failure } = useAnswer<PartsAnswer>(`/page/parts?${new URLSearchParams({ disk: name })}`, mark);
+function PartsOfDisk({ answer, failure }: Asked<PartsAnswer>) {
   // A disk moves one part at a time.
   const isCopied = ({ copies }: PartItem): boolean => copies.some(({ state }) => state === "COPY_STATE_COPYING");
   const moving = answer?.parts.find(isCopied) ?? answer?.parts.find(({ move }) => move);

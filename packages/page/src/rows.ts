@@ -298,7 +298,7 @@ export interface DiskPanelAnswer {
     readonly oldestMs: number;
     /** Open requests that the limits delay. */
     readonly throttledRequests: number;
-    /** What has not answered the oldest request; empty when unknown. */
+    /** Part that has not answered the oldest request; empty when unknown. */
     readonly waitsFor: string;
   };
 }
@@ -352,7 +352,7 @@ export interface Retry {
   readonly values: Readonly<Record<string, string>>;
 }
 
-/** What the panel of a task shows beside its row. */
+/** Content of a task's panel, beside its row. */
 export interface TaskPanelAnswer {
   /** The latest steps, in the order of their starts. */
   readonly steps: readonly TaskStep[];

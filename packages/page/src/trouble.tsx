@@ -1,10 +1,11 @@
+import { useState } from "preact/hooks";
 import { type Attention, attentionTo, type Troubled, type TroubledKind } from "./attention.js";
 import { Age, Thing, Told } from "./lists.js";
 import type { Rows } from "./rows.js";
 import type { Store } from "./store.js";
 import { countText, kindText } from "./text.js";
 
-/** Maximum number of lines, so that the fleet below stays visible. The lists show objects with trouble first. */
+/** Maximum number of lines until the user asks for more, so that the fleet below stays visible. */
 const MAX_SHOWN = 10;
 /** Number of names that are shown of an entry. */
 const NAMED = 3;
@@ -30,7 +31,8 @@ export function countOf(found: readonly Attention[]): number {
 /** Shows the first MAX_SHOWN groups of objects with the same trouble, and how many more objects have trouble. */
 export function Trouble({ store, found }: { store: Store; found: readonly Attention[] }) {
   const count = countOf(found);
-  const more = countOf(found.slice(MAX_SHOWN));
+  const [shown, setShown] = useState(MAX_SHOWN);
+  const more = countOf(found.slice(shown));
   const isReading = store.isReading("director") || store.isReading("disk-registry");
   const none = isReading ? "Loading…" : "Nothing is stuck.";
   return (
@@ -42,7 +44,7 @@ export function Trouble({ store, found }: { store: Store; found: readonly Attent
         <p class="none">{none}</p>
       ) : (
         <ul>
-          {found.slice(0, MAX_SHOWN).map(({ kind, names, trouble, sinceMs }) => (
+          {found.slice(0, shown).map(({ kind, names, trouble, sinceMs }) => (
             <li key={`${kind} ${names[0]}`}>
               <span class="kind">{names.length === 1 ? kindText(kind) : countText(names.length, kindText(kind))}</span>
               <span>
@@ -61,7 +63,11 @@ export function Trouble({ store, found }: { store: Store; found: readonly Attent
           ))}
         </ul>
       )}
-      {more > 0 && <p class="none">{`and ${more.toLocaleString("en")} more`}</p>}
+      {more > 0 && (
+        <button type="button" class="more" onClick={() => setShown(shown + 10 * MAX_SHOWN)}>
+          {`Show more: ${more.toLocaleString("en")} are not shown`}
+        </button>
+      )}
     </section>
   );
 }

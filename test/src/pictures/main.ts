@@ -44,9 +44,10 @@ async function picturesOfPage(browser: Browser, address: string): Promise<void> 
     const context = await browser.newContext({ ignoreHTTPSErrors: true, colorScheme, viewport: VIEWPORT });
     context.setDefaultTimeout(PATIENCE.timeoutMs);
     const page = await context.newPage();
-    await page.goto(`${address}#host/${LEAVING}`);
+    await page.goto(address);
     await logIn(page, "admin", "pw-admin");
     await page.locator("#trouble li").nth(1).waitFor();
+    await page.locator("#trouble").getByRole("link", { name: LEAVING, exact: true }).click();
     await page.locator("#detail .cure").first().waitFor();
     await page.screenshot({ path: join(FOLDER, `page-${colorScheme}.png`) });
     await context.close();
