@@ -238,7 +238,6 @@ function makeContext(
   const { probeWarningAfterMs: warningAfterMs, probeErrorAfterMs: errorAfterMs } = limits;
   const sessions = new SessionOrders(ledger, devices, new Claims({ devices, ledger, log }));
   const bootId = edges.newBootId();
-  const labels = new Labels({ devices, sessions, ledger, opener, onChange });
   return {
     config,
     limits,
@@ -263,8 +262,7 @@ function makeContext(
       },
       log,
     }),
-    labels,
-    followDrives: new FollowDrives({ devices, labels, ledger, log, onChange }),
+    labels: new Labels({ devices, sessions, ledger, opener, onChange }),
     copier: makeCopier(config, { devices, ledger }, options),
     exports: new ExportTable({
       ledger,
@@ -346,14 +344,11 @@ export function registerWithRegistry(
 
 /** Checks the devices and the drivers periodically. */
 export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
-  const { limits, rescan, prober, labels, followDrives, clock, ledger, exports } = context;
+  const { limits, rescan, prober, clock, ledger, exports, registrationDue } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
-  const lookAgain = async () => {
-    await rescan.run();
-    await labels.look();
-    await followDrives.look();
-  };
+  const drives = new FollowDrives({ ...context, log, onChange: () => registrationDue.declare() });
+  const lookAgain = () => rescan.run().then(() => drives.look());
   const running = Promise.all([
     repeat({ ...common, what: "device rescan", everyMs: limits.rescanIntervalMs, work: lookAgain }),
     repeat({ ...common, what: "cache check", everyMs: limits.cacheCheckIntervalMs, work: () => ledger.check() }),

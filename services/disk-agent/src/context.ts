@@ -10,7 +10,6 @@ import type { Rescan } from "./devices/rescan.js";
 import type { SessionOrders } from "./devices/session-orders.js";
 import type { VendorCalls } from "./drivers/vendor-calls.js";
 import type { ExportTable } from "./exports/export-table.js";
-import type { FollowDrives } from "./labels/follow-drives.js";
 import type { Labels } from "./labels/labels.js";
 import type { AgentLimits } from "./limits.js";
 import type { Copier } from "./moves/copier.js";
@@ -32,7 +31,6 @@ export interface AgentContext {
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
   readonly labels: Labels;
-  readonly followDrives: FollowDrives;
   readonly copier: Copier;
   readonly exports: ExportTable;
   /** Address for holders on other hosts. */

@@ -43,7 +43,8 @@ function deviceTrouble(world: World, node: AgentRun, place: AgentRun["devices"][
     trouble.push(`${deviceId} has generation ${device.generation}, and its agent obeyed ${order?.deviceGeneration}`);
   const replaced = device.replacement !== undefined;
   // In other scenarios a drive may be in a place where no device can follow it.
-  if (world.scenario?.name === "drives change places" && world.bytes.isOwnDrive(device.hostId, deviceId) === false)
+  const isLabelled = world.scenario?.name === "drives change places" && device.label !== undefined;
+  if (isLabelled && world.bytes.isOwnDrive(device.hostId, deviceId) === false)
     trouble.push(`${deviceId} is at ${path}, and its drive is not`);
   switch (device.attachState) {
     case "ATTACHED":

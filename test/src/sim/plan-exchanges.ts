@@ -5,6 +5,7 @@ import { takeIn, until, wait } from "./plans.js";
 import { DISK_IDS } from "./requests.js";
 
 const PATIENCE_TURNS = 40;
+const HEALING_TURNS = 400;
 const DISK_BYTES = 4 * BLOCK_BYTES;
 
 /** Has drives of one host change places, two of them or all, while disks on them are served there and elsewhere. */
@@ -35,15 +36,9 @@ export function* exchangeDrives(world: World): Plan {
   }
 }
 
-/** Has the agent look at its drives until each device is where its drive is. */
+/** Waits until each device is where its drive is. */
 function* haveFollowed(world: World, hostId: string): Plan {
   const haveAll = () =>
     world.placesOf(hostId).every(({ deviceId }) => world.bytes.isOwnDrive(hostId, deviceId) !== false);
-  const look = async () => {
-    const { rescan, labels, followDrives } = world.agentOf(hostId)?.context ?? {};
-    await rescan?.run();
-    await labels?.look();
-    await followDrives?.look();
-  };
-  yield* until(haveAll, () => void look().catch(() => undefined), PATIENCE_TURNS);
+  yield* wait(HEALING_TURNS, haveAll);
 }

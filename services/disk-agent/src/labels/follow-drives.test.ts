@@ -58,7 +58,6 @@ describe("devices whose drives change places", () => {
 
   async function look(): Promise<void> {
     for (const file of fixture.devices.files()) await file.look();
-    await fixture.labels.look();
     await follow.look();
   }
 

@@ -8,7 +8,7 @@ import type { Labels } from "./labels.js";
 
 interface FollowOptions {
   readonly devices: DeviceTable;
-  readonly labels: Pick<Labels, "found">;
+  readonly labels: Pick<Labels, "look" | "found">;
   readonly ledger: Pick<Ledger, "memory">;
   readonly log: Logger;
   /** Called when devices have changed places, so that the agent registers again. */
@@ -24,11 +24,12 @@ export class FollowDrives {
   }
 
   /**
-   * Compares the labels that were read with the recorded ones, and moves devices whose drives have changed places. Each
-   * one lets go of its former file first. One that cannot, as when a drive hangs, is moved by a later call.
+   * Reads the labels that are not known, and moves devices whose drives have changed places. Each one lets go of its
+   * former file first. One that cannot, as when a drive hangs, is moved by a later call.
    */
   async look(): Promise<void> {
-    const { devices, onChange, log } = this.#options;
+    const { devices, labels, onChange, log } = this.#options;
+    await labels.look();
     const places = devices.all().map((device) => this.#placeOf(device));
     const moves = planPlaces(places, (device, place) => this.#isDriveOf(device, place));
     if (moves.size === 0) return;
