@@ -16,7 +16,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
     name: "stay-at-path",
     mistake: "a device stays at its path while its drive is at another one",
     withinSeeds: 900,
-    foundBy: 37,
+    foundBy: 67,
     scenario: "drives change places",
     replaced: [
       inPlaceOf(
