@@ -78,6 +78,8 @@ describe("two disk-registries on one database", () => {
     await registries.agentProcess("h2", ["d3"]);
     for (const hostId of ["h1", "h2"]) await eventually(() => isDone(add(hostId)));
     for (const deviceId of ["d1", "d2", "d3"]) await inState(deviceId, AttachState.ATTACHED);
+    const noHistory = { changes: [], areKept: false, isComplete: false, nextPageToken: "" };
+    expect(await operator.listChanges({ hostId: "h1" }), "a database keeps no commits").to.deep.include(noHistory);
     const before = await device("d1");
     const { tabletId, incarnation, tabletGeneration } = servesLine(registries.first.logs);
 
