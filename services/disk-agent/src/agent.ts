@@ -40,6 +40,7 @@ import { clearDeadSockets } from "./nbd/dead-socket.js";
 import { IoCounters, observeUncounted } from "./nbd/io-counters.js";
 import { NbdServer } from "./nbd/server.js";
 import { RegistrationDue } from "./registration-due.js";
+import { RegistryContact } from "./registry-contact.js";
 import { linkOverNbd } from "./remote/device-link.js";
 import { DeviceListener } from "./remote/device-listener.js";
 import { serveHolders } from "./remote/wiring.js";
@@ -216,7 +217,7 @@ function makeContext(
   const { edges, limits, log } = options;
   const { clock, driveErrors, mapper, opener, random } = edges;
   const { orderTimeoutMs: answerTimeoutMs, maxInFlightIoPerDevice, hangs, maxDevices, maxDevicesPerFile } = limits;
-  const registrationDue = new RegistrationDue();
+  const registrationDue = new RegistrationDue(new RegistryContact(clock, limits));
   const onChange = () => registrationDue.declare();
   const devices = new DeviceTable({
     devices: config.devices,
@@ -322,12 +323,12 @@ export function registerWithRegistry(
   address: string,
   edges: Pick<AgentEdges, "connectRegistry" | "random"> & Pick<RegistrationOptions, "readiness" | "io">,
 ): void {
+  context.registrationDue.contact.address = address;
   const client = edges.connectRegistry();
   const stop = new AbortController();
   const running = keepRegistered({
     context,
     client,
-    address,
     backoff: context.limits.registration,
     random: edges.random,
     readiness: edges.readiness,

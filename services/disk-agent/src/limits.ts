@@ -38,6 +38,8 @@ export const AGENT_LIMITS = {
   registerTimeoutMs: 60_000,
   /** Heartbeat timeout in ms: half of the silence after which a host is UNAVAILABLE by default. */
   heartbeatTimeoutMs: 5_000,
+  /** Time in ms without an answer of a registry after which this agent follows a rebuilt one. */
+  registrySilenceMs: 30_000,
   /** Delay between two tries to register. A longer delay could make the host UNAVAILABLE. */
   registration: { minDelayMs: 100, maxDelayMs: 5_000 },
   /** Interval in ms of heartbeats to the director, which counts an agent as lost after several missed ones. */

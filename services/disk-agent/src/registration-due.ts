@@ -1,6 +1,10 @@
+import type { RegistryContact } from "./registry-contact.js";
+
 /** Signals that the agent must register again, because its devices or exports changed. */
 export class RegistrationDue {
   #due = new AbortController();
+
+  constructor(readonly contact: RegistryContact) {}
 
   /** Aborts when a registration is due. */
   get signal(): AbortSignal {

@@ -8,6 +8,7 @@ import { copyDevice } from "./handlers/copy-device.js";
 import { detachDevices } from "./handlers/detach-devices.js";
 import { eraseDevice } from "./handlers/erase-device.js";
 import { exportDisk } from "./handlers/export-disk.js";
+import { followRebuilt } from "./handlers/follow-rebuilt.js";
 import { getMirror } from "./handlers/get-mirror.js";
 import { listClaims } from "./handlers/list-claims.js";
 import { listDevices } from "./handlers/list-devices.js";
@@ -31,6 +32,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     listDevices: allow(LOOKERS, listDevices),
     listClaims: allow(LOOKERS, listClaims),
     listRuns: allow(LOOKERS, listRuns),
+    followRebuilt: allowChange(REGISTRY, followRebuilt),
     rescanDevices: allowChange(RESCANNERS, rescanDevices),
     openSession: allowChange(REGISTRY, openSession),
     closeSession: allowChange(REGISTRY, closeSession),

@@ -10,7 +10,7 @@ import { expect } from "chai";
 import { decideExport } from "./exports.js";
 import { highestNumbers } from "./highest-numbers.js";
 import { type AgentMemory, emptyMemory, isWanted, lastStamp, type OrderKind, withDevice } from "./memory.js";
-import { decideRegistration, type RegistrationAnswer } from "./registration.js";
+import { decideRegistration, obeyRebuilt, type RegistrationAnswer } from "./registration.js";
 import { WHOLE_DEVICE } from "./runs.js";
 import { decideCloseSession } from "./sessions.js";
 
@@ -318,4 +318,26 @@ describe("highestNumbers", () => {
     it(title, () => {
       expect(highestNumbers(memory)).to.deep.equal({ ...life, highestDeviceGeneration, highestSessionNumber });
     });
+});
+
+describe("obeyRebuilt", () => {
+  const REBUILT = { tabletId: "tablet", incarnation: "rebuilt" };
+
+  it("changes over to a registry of its own fleet, and never obeys the lost one again", () => {
+    const memory = obeyRebuilt(ordered(obeys({ formerIncarnations: ["grandparent"] }), 5, "attach"), REBUILT);
+    expect(memory).to.include({ ...REBUILT, tabletGeneration: 0 });
+    expect(memory.formerIncarnations).to.deep.equal(["grandparent", "parent"]);
+    expect(memory.devices.get(DEVICE)?.order).to.include({ kind: "attach", deviceGeneration: 0, tabletGeneration: 0 });
+    expect(obeyRebuilt(memory, REBUILT), "a repetition").to.equal(memory);
+  });
+
+  it("takes one when it has never obeyed any", () => {
+    expect(obeyRebuilt(NOBODY, REBUILT)).to.include({ ...REBUILT, tabletGeneration: 0 });
+  });
+
+  it("refuses another fleet, and an incarnation that was replaced", () => {
+    expect(() => obeyRebuilt(obeys({ tabletId: "other" }), REBUILT)).to.throw(InvalidStateError, 'obeys fleet "other"');
+    const former = obeys({ formerIncarnations: ["rebuilt"] });
+    expect(() => obeyRebuilt(former, REBUILT)).to.throw(OutdatedError, "was replaced");
+  });
 });

@@ -69,6 +69,29 @@ export function decideRegistration(
   };
 }
 
+/**
+ * Returns the memory of an agent that obeys a registry which was rebuilt from what agents carry. Throws for another fleet,
+ * and for an incarnation that was replaced. The generation comes with the first registration.
+ */
+export function obeyRebuilt(memory: AgentMemory, rebuilt: Incarnation): AgentMemory {
+  requireFleet(memory, rebuilt.tabletId);
+  if (isSame(memory, rebuilt)) return memory;
+  if (memory.formerIncarnations.includes(rebuilt.incarnation))
+    throw new OutdatedError(
+      `incarnation ${quoted(rebuilt.incarnation)} was replaced: the agent of host ${memory.hostId} obeys ${leaderOf(memory)}`,
+    );
+  return changeOver(memory, { ...rebuilt, tabletGeneration: 0, predecessors: [] });
+}
+
+/** Throws for an agent that obeys another fleet. */
+export function requireFleet({ tabletId, hostId }: AgentMemory, fleetId: string): void {
+  if (tabletId === "" || tabletId === fleetId) return;
+  throw new InvalidStateError(
+    `the agent of host ${hostId} obeys fleet ${quoted(tabletId)}, and not ${quoted(fleetId)}: its disks are no part of that fleet`,
+    { about: { host_id: hostId, tablet_id: tabletId } },
+  );
+}
+
 /** Returns the memory of an agent that obeys the answering registry. */
 function obeyAnswering(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
   if (memory.formerIncarnations.includes(answer.incarnation))
@@ -98,7 +121,9 @@ function refusal(memory: AgentMemory, answer: RegistrationAnswer): InvalidStateE
   );
 }
 
-function takeIncarnation(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
+type Answering = Pick<RegistrationAnswer, "tabletId" | "incarnation" | "tabletGeneration" | "predecessors">;
+
+function takeIncarnation(memory: AgentMemory, answer: Answering): AgentMemory {
   const { tabletId, incarnation, tabletGeneration } = answer;
   const taken = { ...memory, tabletId, incarnation, tabletGeneration };
   if (memory.tabletId !== "" && memory.incarnation === incarnation) return taken;
@@ -109,7 +134,7 @@ function takeIncarnation(memory: AgentMemory, answer: RegistrationAnswer): Agent
  * Changes over to another incarnation. Remembered generations are reset, because another registry gave them. Held and
  * closed devices stay as they are until an order changes them. Sessions, exports and their numbers continue.
  */
-function changeOver(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
+function changeOver(memory: AgentMemory, answer: Answering): AgentMemory {
   const devices = new Map(memory.devices);
   for (const [deviceId, device] of devices)
     if (device.order)
@@ -117,7 +142,7 @@ function changeOver(memory: AgentMemory, answer: RegistrationAnswer): AgentMemor
   return takeIncarnation({ ...memory, devices }, answer);
 }
 
-function formerOnes(memory: AgentMemory, answer: RegistrationAnswer): string[] {
+function formerOnes(memory: AgentMemory, answer: Answering): string[] {
   const predecessors = answer.predecessors.map(({ incarnation }) => incarnation);
   // The incarnation obeyed so far is last, and is therefore forgotten last: its registry may still be running.
   const all = new Set([...memory.formerIncarnations, ...predecessors].filter((each) => each !== memory.incarnation));

@@ -25,8 +25,6 @@ import { encodeHealth } from "../wire.js";
 export interface RegistrationOptions {
   readonly context: AgentContext;
   readonly client: Client<typeof AgentRegistrationServiceDefinition>;
-  /** Address at which other hosts reach this agent. */
-  readonly address: string;
   readonly backoff: BackoffLimits;
   readonly random: () => number;
   /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
@@ -97,7 +95,7 @@ export class Heartbeats {
 
   begin(registered: Registered): void {
     this.#registered = registered;
-    this.#acceptedAtMs = this.#options.context.clock.monotonicMs();
+    this.#noteAccepted(registered);
     this.#schedule(registered);
   }
 
@@ -191,10 +189,17 @@ export class Heartbeats {
     this.#nextAtMs = context.clock.monotonicMs() + Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
   }
 
+  #noteAccepted({ heartbeatIntervalMs }: Registered): void {
+    const { clock, registrationDue } = this.#options.context;
+    this.#acceptedAtMs = clock.monotonicMs();
+    registrationDue.contact.noteHeard(heartbeatIntervalMs);
+  }
+
   /** Sends a heartbeat. */
-  async #beat({ told }: Registered, tellsChanges: boolean): Promise<void> {
+  async #beat(registered: Registered, tellsChanges: boolean): Promise<void> {
     const { context, client, io, signal, readiness } = this.#options;
     const { bootId, clock, config, limits, devices, ledger } = context;
+    const { told } = registered;
     const changed = devices
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device.problemNow) }))
@@ -222,7 +227,7 @@ export class Heartbeats {
       sentAt: new Date(clock.nowMs()),
     };
     await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });
-    this.#acceptedAtMs = clock.monotonicMs();
+    this.#noteAccepted(registered);
     devices.hardwareErrors.markReported(failed);
     for (const health of changed) told.set(health.deviceId, textOf(health));
   }

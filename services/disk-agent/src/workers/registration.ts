@@ -1,6 +1,7 @@
-import type { RegisterAgentResponse } from "@diskmesh/api/internal";
-import { type Logger, messageOf, retryDelayMs } from "@diskmesh/domain";
+import { RegisterAgentRequest, type RegisterAgentResponse } from "@diskmesh/api/internal";
+import { type DeviceId, type Logger, messageOf, retryDelayMs } from "@diskmesh/domain";
 import type { AgentContext } from "../context.js";
+import type { UnreportedError } from "../devices/hardware-errors.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import type { AgentMemory } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
@@ -39,44 +40,49 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
 
 /** Registers once, and applies the answer if it is well formed. */
 async function register(
-  { context, client, address, signal }: RegistrationOptions,
+  { context, client, signal }: RegistrationOptions,
   registrationNumber: number,
   refusals: Refusals,
 ): Promise<Registered> {
-  const { bootId, config, limits, devices, exports, ledger, labels, rescan } = context;
+  const { limits, devices, ledger, labels } = context;
   await labels.look();
   context.registrationDue.reset();
   // The registration reports orders as obeyed, so these must be durable. An agent that cannot write its cache reports
   // that as a warning, and reports the memory that it stored last.
   const memory = await ledger.durable().catch(() => ledger.stored);
   const unreported = devices.hardwareErrors.unreported(memory);
-  const reported = [
-    ...devices.all().map((device) => {
-      const found = { unreported: unreported.get(device.id), label: labels.of(device) };
-      return encodeReportedDevice(device, memory, found);
-    }),
-    ...rescan.refused.map((file) => encodeRefusedFile(file, memory)),
-  ];
-  const answer = await client.registerAgent(
-    {
-      hostId: config.hostId,
-      address,
-      az: config.az,
-      rack: config.rack,
-      bootId,
-      devices: reported,
-      exports: exports.list(),
-      ...highestNumbers(memory),
-      registrationNumber,
-      knowsRuns: true,
-      warning: warningOf(ledger),
-    },
-    { signal, deadlineMs: limits.registerTimeoutMs },
-  );
+  const request = { ...describeAgent(context, memory, unreported), registrationNumber };
+  const answer = await client.registerAgent(request, { signal, deadlineMs: limits.registerTimeoutMs });
   devices.hardwareErrors.markReported(unreported);
   refusals.tell(answer.unknownDevices);
   await applyAnswer(context, memory, answer);
-  return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told: healthTold(reported) };
+  return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told: healthTold(request.devices) };
+}
+
+/** Returns the state of the agent as a registration reports it. */
+export function describeAgent(
+  { bootId, config, devices, exports, ledger, labels, registrationDue, rescan }: AgentContext,
+  memory: AgentMemory,
+  unreported: ReadonlyMap<DeviceId, UnreportedError>,
+): RegisterAgentRequest {
+  return RegisterAgentRequest.fromPartial({
+    hostId: config.hostId,
+    address: registrationDue.contact.address,
+    az: config.az,
+    rack: config.rack,
+    bootId,
+    devices: [
+      ...devices.all().map((device) => {
+        const found = { unreported: unreported.get(device.id), label: labels.of(device) };
+        return encodeReportedDevice(device, memory, found);
+      }),
+      ...rescan.refused.map((file) => encodeRefusedFile(file, memory)),
+    ],
+    exports: exports.list(),
+    ...highestNumbers(memory),
+    knowsRuns: true,
+    warning: warningOf(ledger),
+  });
 }
 
 /** Applies the answer to a registration. `reported` is the memory that the registration contained. */

@@ -23,6 +23,7 @@ import {
   LabelState,
   labelStateFromJSON,
   labelStateToNumber,
+  RegisterAgentRequest,
   RememberedRun,
 } from "./agent_registration_service.js";
 import { Stamp } from "./stamp.js";
@@ -471,6 +472,40 @@ export interface ListClaimsResponse {
   claims: Claim[];
   /** from_offset_bytes of the next page. 0: this is the last page. */
   nextOffsetBytes: number;
+}
+
+/** The rebuilt registry. */
+export interface FollowRebuiltRequest {
+  /** ID of the fleet: of the tablet whose orders the agent obeys. Empty, only without an incarnation: any. */
+  fleetId: string;
+  /** Incarnation that the agent obeys from now on, and no former one again. Empty: the agent only describes itself. */
+  incarnation: string;
+  /** boot_id of the agent's answer without an incarnation. Set with an incarnation. */
+  bootId: string;
+}
+
+/** Holdings of the agent. */
+export interface FollowRebuiltResponse {
+  /** Content of the registration that the agent would send. */
+  registration:
+    | RegisterAgentRequest
+    | undefined;
+  /** Disks that the agent serves. */
+  disks: ServedDisk[];
+  /** Time in milliseconds for which every registry must still be silent until the agent follows a rebuilt one. 0: none. */
+  untilSilentMs: number;
+}
+
+/** A disk that an agent serves. */
+export interface ServedDisk {
+  /** The order that the agent follows, without keys and stamp. */
+  order:
+    | ExportDiskRequest
+    | undefined;
+  /** Path at which programs of the host open the disk. */
+  exportPath: string;
+  /** True: the host cannot enlarge the disk until the export has ended. */
+  fixedSize: boolean;
 }
 
 /** Has no parameters. */
@@ -2548,6 +2583,247 @@ export const ListClaimsResponse: MessageFns<ListClaimsResponse> = {
     message.tableDamaged = object.tableDamaged ?? false;
     message.claims = object.claims?.map((e) => Claim.fromPartial(e)) || [];
     message.nextOffsetBytes = object.nextOffsetBytes ?? 0;
+    return message;
+  },
+};
+
+function createBaseFollowRebuiltRequest(): FollowRebuiltRequest {
+  return { fleetId: "", incarnation: "", bootId: "" };
+}
+
+export const FollowRebuiltRequest: MessageFns<FollowRebuiltRequest> = {
+  encode(message: FollowRebuiltRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.fleetId !== "") {
+      writer.uint32(10).string(message.fleetId);
+    }
+    if (message.incarnation !== "") {
+      writer.uint32(18).string(message.incarnation);
+    }
+    if (message.bootId !== "") {
+      writer.uint32(26).string(message.bootId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FollowRebuiltRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFollowRebuiltRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.fleetId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.incarnation = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<FollowRebuiltRequest>): FollowRebuiltRequest {
+    return FollowRebuiltRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FollowRebuiltRequest>): FollowRebuiltRequest {
+    const message = createBaseFollowRebuiltRequest();
+    message.fleetId = object.fleetId ?? "";
+    message.incarnation = object.incarnation ?? "";
+    message.bootId = object.bootId ?? "";
+    return message;
+  },
+};
+
+function createBaseFollowRebuiltResponse(): FollowRebuiltResponse {
+  return { registration: undefined, disks: [], untilSilentMs: 0 };
+}
+
+export const FollowRebuiltResponse: MessageFns<FollowRebuiltResponse> = {
+  encode(message: FollowRebuiltResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.registration !== undefined) {
+      RegisterAgentRequest.encode(message.registration, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.disks) {
+      ServedDisk.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.untilSilentMs !== 0) {
+      writer.uint32(24).int64(message.untilSilentMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FollowRebuiltResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFollowRebuiltResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.registration = RegisterAgentRequest.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.disks.push(ServedDisk.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.untilSilentMs = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<FollowRebuiltResponse>): FollowRebuiltResponse {
+    return FollowRebuiltResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FollowRebuiltResponse>): FollowRebuiltResponse {
+    const message = createBaseFollowRebuiltResponse();
+    message.registration = (object.registration !== undefined && object.registration !== null)
+      ? RegisterAgentRequest.fromPartial(object.registration)
+      : undefined;
+    message.disks = object.disks?.map((e) => ServedDisk.fromPartial(e)) || [];
+    message.untilSilentMs = object.untilSilentMs ?? 0;
+    return message;
+  },
+};
+
+function createBaseServedDisk(): ServedDisk {
+  return { order: undefined, exportPath: "", fixedSize: false };
+}
+
+export const ServedDisk: MessageFns<ServedDisk> = {
+  encode(message: ServedDisk, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.order !== undefined) {
+      ExportDiskRequest.encode(message.order, writer.uint32(10).fork()).join();
+    }
+    if (message.exportPath !== "") {
+      writer.uint32(18).string(message.exportPath);
+    }
+    if (message.fixedSize !== false) {
+      writer.uint32(24).bool(message.fixedSize);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ServedDisk {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseServedDisk();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.order = ExportDiskRequest.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.exportPath = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.fixedSize = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ServedDisk>): ServedDisk {
+    return ServedDisk.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ServedDisk>): ServedDisk {
+    const message = createBaseServedDisk();
+    message.order = (object.order !== undefined && object.order !== null)
+      ? ExportDiskRequest.fromPartial(object.order)
+      : undefined;
+    message.exportPath = object.exportPath ?? "";
+    message.fixedSize = object.fixedSize ?? false;
     return message;
   },
 };
@@ -4812,6 +5088,19 @@ export const DiskAgentServiceDefinition = {
       requestType: ListClaimsRequest as typeof ListClaimsRequest,
       requestStream: false,
       responseType: ListClaimsResponse as typeof ListClaimsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Asks the agent to obey a registry that was rebuilt from what agents carry, after the former one was lost. Returns what
+     * the agent would register with, and the disks that it serves. FAILED_PRECONDITION: the agent obeys another fleet,
+     * has restarted since it was described, or has heard a registry a moment ago, so that the fleet has one.
+     */
+    followRebuilt: {
+      name: "FollowRebuilt",
+      requestType: FollowRebuiltRequest as typeof FollowRebuiltRequest,
+      requestStream: false,
+      responseType: FollowRebuiltResponse as typeof FollowRebuiltResponse,
       responseStream: false,
       options: {},
     },
