@@ -1,4 +1,4 @@
-export { restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
+export { fillTablet, restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
 export * from "./documents/memory-tables.js";
 export * from "./documents/schema.js";
 export { checkOf, shapeOf } from "./documents/shape.js";

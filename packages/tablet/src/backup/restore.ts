@@ -41,7 +41,7 @@ const READ_AHEAD_DOCUMENTS = 10_000;
  * value issued since the backup. Until the restore is complete, leaders refuse the storage.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<Claim & { readonly documents: number }> {
-  const { file, storage, tabletName, replace, schema } = options;
+  const { file, tabletName, schema } = options;
   const { header, documents } = await checkBackup(file);
   if (header.tabletName !== tabletName) {
     throw new InvalidArgumentError(
@@ -50,8 +50,33 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
   }
   // Validates the whole backup before the storage is changed.
   for await (const each of documentsOf(file)) restoredChange(schema, each);
-  const restored = restoredClaim(header, randomUUID());
-  const firstNumber = firstNumberAfter(header.logNumber);
+  const filled = await fillTablet({
+    ...options,
+    claim: restoredClaim(header, randomUUID()),
+    lastLogNumber: header.logNumber,
+    changes: changesOf(file, schema),
+  });
+  return { ...filled, documents };
+}
+
+async function* changesOf(file: string, schema: Schema): AsyncGenerator<StoredChange> {
+  for await (const each of documentsOf(file)) yield restoredChange(schema, each);
+}
+
+export interface FillOptions
+  extends Pick<RestoreOptions, "schema" | "storage" | "tabletName" | "replace" | "leaderWaitMs"> {
+  /** Claim with which the tablet begins. The storage may choose a higher generation. */
+  readonly claim: Claim;
+  /** Number of the last log entry of a former tablet; absent when unknown. */
+  readonly lastLogNumber?: number | undefined;
+  /** All documents. They are read once the storage is claimed. */
+  readonly changes: AsyncIterable<StoredChange>;
+}
+
+/** Makes a tablet with these documents. Until it is complete, leaders refuse the storage. Returns the tablet's claim. */
+export async function fillTablet(options: FillOptions): Promise<Claim> {
+  const { claim, storage, tabletName, replace, schema, changes } = options;
+  const firstNumber = firstNumberAfter(options.lastLogNumber);
   const giveUp = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const onStandby = (leader: string): void => {
@@ -59,13 +84,12 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
     timer ??= setTimeout(() => giveUp.abort(reason), options.leaderWaitMs ?? LEADER_WAIT_MS);
   };
   try {
-    const waiting = { schema, restore: { ...restored, replace, firstNumber }, onStandby, signal: giveUp.signal };
+    const waiting = { schema, restore: { ...claim, replace, firstNumber }, onStandby, signal: giveUp.signal };
     await storage.claim({ writer: randomUUID(), address: "a restore" }, waiting);
     clearTimeout(timer);
     await storage.load(() => {});
-    await commitAll(file, schema, storage);
-    const last = await storage.claimAbove(restored.generation);
-    return { ...restored, generation: last, documents };
+    await commitAll(changes, storage);
+    return { ...claim, generation: await storage.claimAbove(claim.generation) };
   } finally {
     clearTimeout(timer);
     await storage.close({ handOver: true });
@@ -98,15 +122,15 @@ export function restoredDocument(definition: Table<object> | undefined, document
   return definition?.onRestore?.(document, COUNTER_STEP) ?? document;
 }
 
-async function commitAll(file: string, schema: Schema, storage: TabletStorage): Promise<void> {
-  let changes: StoredChange[] = [];
+async function commitAll(changes: AsyncIterable<StoredChange>, storage: TabletStorage): Promise<void> {
+  let read: StoredChange[] = [];
   const commit = async (): Promise<void> => {
-    for (const group of commitSized(changes, COMMIT_SIZE_BYTES)) await storage.commit(group);
-    changes = [];
+    for (const group of commitSized(read, COMMIT_SIZE_BYTES)) await storage.commit(group);
+    read = [];
   };
-  for await (const each of documentsOf(file)) {
-    changes.push(restoredChange(schema, each));
-    if (changes.length >= READ_AHEAD_DOCUMENTS) await commit();
+  for await (const each of changes) {
+    read.push(each);
+    if (read.length >= READ_AHEAD_DOCUMENTS) await commit();
   }
   await commit();
 }

@@ -16,7 +16,7 @@ export function refuseRestore(last: LatestClaim | undefined, restore: RestoredCl
     throw new InvalidStateError(`${where} is not empty: restore elsewhere, or give --replace to discard its data`);
   if (last.isRestore) {
     throw new InvalidStateError(
-      `${where} contains a partly restored backup, whose restore was interrupted or still runs: restore it again with --replace`,
+      `${where} contains a partly restored backup or rebuilt registry, whose making was interrupted or still runs: give that command again, with --replace`,
     );
   }
 }
