@@ -14,7 +14,7 @@ export const FAULT_ALERTS = {
   "wrong certificate, of another host": ["DiskmeshHostUnavailable", "DiskmeshNeedMissing"],
   "owed removal": ["DiskmeshHostUnavailable", "DiskmeshProcessDown", "DiskmeshRemovalOwed"],
   "host to be removed that serves a disk": [],
-  "full pool": ["DiskmeshCapacityLow"],
+  "full pool": ["DiskmeshCapacityLow", "DiskmeshRepairRoomMissing"],
   "CPI that hangs": ["DiskmeshTaskStuck"],
   "lock held": ["DiskmeshTaskStuck"],
   "CPI missing": ["DiskmeshCpiFails", "DiskmeshTasksFail"],

@@ -35,6 +35,14 @@ export const registryMetrics = {
       "kept, dirty (erased before reuse), or unusable for another reason.",
     labels: { use: [...DEVICE_USES, "deleted"] },
   }),
+  repairRoom: metric({
+    kind: "gauge",
+    name: "diskmesh.repair_room.missing",
+    unit: "By",
+    description:
+      "Bytes that lack so that the largest host of a pool can be emptied: the most of any pool of any az; 0 when every host " +
+      "can be.",
+  }),
   disks: metric({
     kind: "gauge",
     name: "diskmesh.disks",

@@ -17,6 +17,7 @@ import {
   QUEUES,
   registryMetrics,
 } from "./declarations.js";
+import { RepairRoom } from "./repair-room.js";
 
 type Use = (typeof DEVICE_USES)[number];
 /** Key of the bytes of deleted disks in the counts of disks. */
@@ -52,10 +53,11 @@ export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promis
   const orders = new Waits<Device>((device) => (awaitsOrder(device) ? device.stateChangedAtMs : undefined));
   const disks = new Tally<Disk>(worthOfDisk);
   const vigils = new Tally<Vigil>(({ massSilence }) => [["mass silence", massSilence ? 1 : 0]]);
+  const room = new RepairRoom();
   const end = await follow(tablet, schema, {
-    hosts: [hosts],
-    devices: [devices, orders],
-    disks: [disks],
+    hosts: [hosts, room.hosts],
+    devices: [devices, orders, room.devices],
+    disks: [disks, room.disks],
     vigils: [vigils],
   });
   return allEnded([
@@ -73,6 +75,7 @@ export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promis
       say(deleted, { use: "deleted" });
       for (const use of DEVICE_USES) say(devices.get(use) - (use === "disk" ? deleted : 0), { use });
     }),
+    observe(registryMetrics.repairRoom, (say) => say(room.missingBytes())),
     observe(registryMetrics.disks, (say) => {
       for (const state of PUBLICATION_STATES) say(disks.get(state), { state });
     }),

@@ -1,5 +1,5 @@
 import { type HostId, sumBytes } from "@diskmesh/domain";
-import { type Host, isErasable, isFree, type RegistryTables } from "../store/schema.js";
+import { type Device, type Host, isErasable, isFree, type RegistryTables } from "../store/schema.js";
 import { bytesByUse, spacesOf } from "../store/slices.js";
 import { deletedDisks } from "./deleted-disks.js";
 import { isPlaceable, type WhySuspected } from "./placement.js";
@@ -81,8 +81,9 @@ function addHost(
   { pool: wanted, isUsable }: { readonly pool: string | undefined; readonly isUsable: boolean },
 ): void {
   for (const device of tables.devices.by("byHost", hostId)) {
-    const { attachState, pool, sizeBytes } = device;
-    if (attachState !== "ATTACHED" || (wanted !== undefined && pool !== wanted)) continue;
+    const { pool, sizeBytes } = device;
+    const room = roomOn(device);
+    if (room === undefined || (wanted !== undefined && pool !== wanted)) continue;
     const sums: Sums = pools.get(pool) ?? {
       totalBytes: 0,
       deletedBytes: 0,
@@ -92,12 +93,29 @@ function addHost(
     };
     pools.set(pool, sums);
     sums.totalBytes = sumBytes([sums.totalBytes, sizeBytes]);
-    const { disk, dirty } = bytesByUse(device);
-    const freeSizesBytes = isUsable && isFree(device) ? spacesOf(device).map((space) => space.sizeBytes) : [];
-    const dirtyBytes = isUsable && isErasable(device) ? dirty : 0;
+    const freeSizesBytes = isUsable ? room.freeSizesBytes : [];
+    const dirtyBytes = isUsable ? room.dirtyBytes : 0;
     sums.freeSizesBytes.push(...freeSizesBytes);
     sums.dirtyBytes = sumBytes([sums.dirtyBytes, dirtyBytes]);
     const before = sums.bytesOfHosts.get(hostId) ?? 0;
-    sums.bytesOfHosts.set(hostId, sumBytes([before, disk, dirtyBytes, ...freeSizesBytes]));
+    sums.bytesOfHosts.set(hostId, sumBytes([before, room.diskBytes, dirtyBytes, ...freeSizesBytes]));
   }
+}
+
+/** Bytes of a device, as far as disks have them, or will be able to take them. */
+interface Room {
+  readonly diskBytes: number;
+  readonly dirtyBytes: number;
+  readonly freeSizesBytes: readonly number[];
+}
+
+/** Returns the bytes of a device of a host that takes new disks; undefined for one that is not in operation. */
+export function roomOn(device: Device): Room | undefined {
+  if (device.attachState !== "ATTACHED") return undefined;
+  const { disk, dirty } = bytesByUse(device);
+  return {
+    diskBytes: disk,
+    dirtyBytes: isErasable(device) ? dirty : 0,
+    freeSizesBytes: isFree(device) ? spacesOf(device).map((space) => space.sizeBytes) : [],
+  };
 }
