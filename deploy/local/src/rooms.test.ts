@@ -13,8 +13,8 @@ const ROOMS: Readonly<Record<string, string>> = {
   "services/director/src": `store config audit specs locks tasks yaml configs cpi agents instances
     disks disks/dynamic disks/persistent vms deployments health instance-logs stemcells vendor-methods explain
     logins bosh-registry page http http/routes .`,
-  "services/disk-registry/src": `model/store model/copies model/events model/identity model/devices model/disks model/hosts model/joins model/explain
-    store config metrics requests agents workers calls handlers/hosts handlers/devices handlers/disks handlers/joins handlers joins .`,
+  "services/disk-registry/src": `model/store model/copies model/events model/identity model/devices model/disks model/hosts model/joins model/rebuild model/explain
+    store config metrics requests agents rebuild workers calls handlers/hosts handlers/devices handlers/disks handlers/joins handlers joins .`,
   "packages/tablet/src": "documents storage backup examine embedded embedded/events mongo .",
   "packages/rpc/src": "errors call reflection server client .",
   "packages/service/src": "time health config telemetry serving .",

@@ -15,6 +15,7 @@ const LOCAL = [
   "driver",
   "init",
   "new-mesh",
+  "rebuild",
   "restore",
   "verify",
   "salvage",

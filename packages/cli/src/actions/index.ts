@@ -62,6 +62,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Action>>> = {
   init: async () => (await import("./init.js")).init,
   backup: async () => (await import("./backup.js")).backup,
   restore: async () => (await import("./restore.js")).restore,
+  rebuild: async () => (await import("./fleet/rebuild.js")).rebuild,
   verify: async () => (await import("./verify.js")).verify,
   salvage: async () => (await import("./salvage.js")).salvage,
   pki: async () => (await import("./pki.js")).pki,

@@ -1,0 +1,3 @@
+import { runRebuild } from "./rebuild/run-rebuild.js";
+
+await runRebuild();
