@@ -81,7 +81,7 @@ async function dynamicDisk({ context }: HttpCall, cid: string): Promise<Disk> {
   const [disk] = await context.tablet.read((tables) => [...tables.disks.by("byCid", cid)]);
   if (disk !== undefined) return disk;
   throw new NotFoundError(
-    `this director has no dynamic disk ${cid}: a disk of a deployment's manifest is changed there`,
+    `this director has no dynamic disk ${cid} (any more): it was deleted, or it is of a deployment's manifest, where it is changed`,
   );
 }
 
