@@ -70,7 +70,7 @@ export function Detail({ selection, store, closeHash }: DetailProps) {
       {EXPLAINED.includes(kind) && <Why kind={kind} name={name} mark={mark} />}
       {kind === "task" && <TaskPanel name={name} mark={mark} store={store} />}
       {kind === "host" && <DevicesOfHost name={name} mark={mark} />}
-      {kind === "disk" && <DiskPanel name={name} mark={mark} />}
+      {kind === "disk" && row !== undefined && <DiskPanel name={name} mark={mark} />}
       {kind === "host" && (
         <Timeline id="states" title="History of its states" actions={STATES} kind={kind} name={name} mark={mark} />
       )}
