@@ -73,6 +73,7 @@ const ROUTES: Readonly<Record<string, (named: Named) => readonly [path: string, 
   "GET /dynamic_disks/capacity": () => ["/dynamic_disks/capacity?az=z1&disk_pool_name=fast"],
   "POST /dynamic_disks/:name/detach": ({ diskName }) => [`/dynamic_disks/${diskName}/detach`],
   "DELETE /dynamic_disks/:name": ({ diskCid }) => [`/dynamic_disks/${diskCid}`],
+  "POST /dynamic_disks/:name/undelete": ({ diskName }) => [`/dynamic_disks/${diskName}/undelete`, {}],
 };
 
 const LOGINS = {

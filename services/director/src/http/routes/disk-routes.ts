@@ -122,6 +122,16 @@ export const diskRoutes: readonly Route[] = [
       return startTask(http, dynamicDiskTasks.deleteDynamicDisk, { diskName, ...ANY_ATTACHMENT });
     },
   },
+  {
+    method: "POST",
+    path: "/dynamic_disks/:name/undelete",
+    operation: "undeleteDynamicDisk",
+    teams: "own",
+    serve: async (http) => {
+      const diskCid = bodyObject(http.request).optionalText("disk_cid") ?? "";
+      return startTask(http, dynamicDiskTasks.undeleteDynamicDisk, { diskName: http.param("name"), diskCid });
+    },
+  },
 ];
 
 /** Returns the instance or host that a request names. Their ids are checked where gRPC requests are. */

@@ -71,6 +71,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   "GET /dynamic_disks/capacity": and("lister", "team's lister", "team's admin", "team's reader"),
   "POST /dynamic_disks/:name/detach": and("detacher", "team's detacher", "team's admin"),
   "DELETE /dynamic_disks/:name": and("deleter", "team's deleter", "team's admin"),
+  "POST /dynamic_disks/:name/undelete": and("deleter", "team's deleter", "team's admin"),
   "GET /configs": TEAM_READERS,
   "GET /configs/:id": READERS,
   "GET /cloud_configs": READERS,

@@ -349,6 +349,16 @@ route("POST /dynamic_disks/:name/detach", {
     ["/dynamic_disks/..%2Fa/detach", "", BAD_VALUE],
   ],
 });
+route("POST /dynamic_disks/:name/undelete", {
+  at: "/dynamic_disks/a/undelete",
+  body: {},
+  ok: "done",
+  wrong: [
+    ["/dynamic_disks/none/undelete", {}, "error"],
+    ["/dynamic_disks/..%2Fa/undelete", {}, BAD_VALUE],
+    ["", { disk_cid: {} }, [400, 40_000]],
+  ],
+});
 route("POST /dynamic_disks/:name/resize", {
   at: "/dynamic_disks/a/resize",
   body: { disk_size: 6 },
