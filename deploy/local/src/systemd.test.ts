@@ -130,6 +130,10 @@ describe("the systemd units", () => {
       expect(given).to.have.members(["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_SYSLOG"]);
     });
 
+    it("disk-agent with a trusted storage network is correct", () => {
+      expect(analyzeWith("storage-network.conf", "disk-agent").verified).to.deep.equal([0, ""]);
+    });
+
     it("the user of drivers is created, and is the one that services choose", () => {
       const chosen = readFileSync(join(repository, "packages/driver/src/host.ts"), "utf8");
       const [, user] = /DRIVER_USER = "(.+)"/.exec(chosen) ?? [];

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import * as nodeFiles from "node:fs/promises";
-import { readFile } from "node:fs/promises";
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import { type DiskId, formatHostPort, type Logger, messageOf } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
@@ -29,6 +28,7 @@ import { type Chosen, chooseEngine } from "./exports/choose-engine.js";
 import { diskIdOfExport } from "./exports/export-path.js";
 import { ExportTable } from "./exports/export-table.js";
 import { makeEngines } from "./exports/make-engines.js";
+import { machineBootId } from "./host/machine-boot-id.js";
 import { Claims } from "./labels/claims.js";
 import { FollowDrives } from "./labels/follow-drives.js";
 import { Labels } from "./labels/labels.js";
@@ -149,7 +149,7 @@ function systemEdges(
     clock: systemClock,
     random: Math.random,
     newBootId: randomUUID,
-    machineBootId: async () => (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim(),
+    machineBootId,
     cacheFiles: nodeFiles,
     listenNbd: (options) => NbdServer.listen(options, found.io),
     ...found,
@@ -215,7 +215,7 @@ function makeContext(
   options: Parameters<typeof startHolding>[2],
 ): Omit<AgentContext, "holders"> {
   const { edges, limits, log } = options;
-  const { clock, driveErrors, mapper, opener, random } = edges;
+  const { clock, driveErrors, mapper, nvme, opener, random } = edges;
   const { orderTimeoutMs: answerTimeoutMs, maxInFlightIoPerDevice, hangs, maxDevices, maxDevicesPerFile } = limits;
   const registrationDue = new RegistrationDue(new RegistryContact(clock, limits));
   const onChange = () => registrationDue.declare();
@@ -224,6 +224,7 @@ function makeContext(
     ledger,
     opener,
     mapper,
+    nvmeTarget: nvme?.target,
     maxInFlightIoPerDevice,
     answerTimeoutMs,
     hangs,

@@ -205,6 +205,17 @@ export const configSchema = z
       .describe(
         "Listen address for the hosts to which disks on this host's devices are published: NBD over TLS with a key per session. When absent, the host of `listen` with port 0. With port 0 the system chooses a port once, and the agent keeps it.",
       ),
+    storageNetwork: z
+      .enum(["trusted"])
+      .optional()
+      .describe(
+        'With engine "kernel". "trusted": disks of this engine reach parts on other hosts by NVMe/TCP, without encryption or authentication, where both hosts say so. Every machine and process that reaches the port can then read and write what is published. When absent, `node` carries such disks, over TLS.',
+      ),
+    nvmeListen: listenConfig
+      .optional()
+      .describe(
+        "Listen address of NVMe/TCP, whose host is an IP address. When absent, the host of `blockListen` or `listen`, with port 4420.",
+      ),
     tls: withFacts(tlsConfig, { checkFiles: problemsOfIdentity }),
     join: joinKeys
       .optional()
@@ -243,7 +254,7 @@ export const configSchema = z
       .enum(["auto", "node", "qemu", "kernel"])
       .default("auto")
       .describe(
-        'Carrier of the disks\' bytes. "qemu": a qemu-storage-daemon per disk, which is faster and outlives the agent. "node": the agent itself, which needs no other program. "kernel": device-mapper, for disks on this host\'s own devices; `node` carries others. It needs root and dmsetup. "auto": "qemu" where that program is on PATH.',
+        'Carrier of the disks\' bytes. "qemu": a qemu-storage-daemon per disk, which is faster and outlives the agent. "node": the agent itself, which needs no other program. "kernel": device-mapper, for disks on this host\'s own devices and, with `storageNetwork`, on those of others; `node` carries the rest. It needs root and dmsetup. "auto": "qemu" where that program is on PATH.',
       ),
     remoteIoTimeoutMs: durationMsConfig
       .default(30_000)
@@ -269,7 +280,11 @@ export const configSchema = z
 export type AgentConfig = z.output<typeof configSchema>;
 
 /** Returns the host at which holders on other hosts reach this host's devices. */
-export function blockHostOf({ blockListen, listen, advertisedAddress }: AgentConfig): string {
+export function blockHostOf({
+  blockListen,
+  listen,
+  advertisedAddress,
+}: Pick<AgentConfig, "blockListen" | "listen" | "advertisedAddress">): string {
   if (blockListen !== undefined && !anywhere.includes(blockListen.host)) return blockListen.host;
   return (advertisedAddress === undefined ? undefined : hostPortOf(advertisedAddress)?.host) ?? listen.host;
 }

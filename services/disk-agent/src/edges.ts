@@ -7,6 +7,7 @@ import type { FileOpener } from "./devices/open-file.js";
 import type { EngineName } from "./exports/engine.js";
 import type { DeviceMapper } from "./kernel/device-mapper.js";
 import type { DriveErrors } from "./kernel/drive-errors.js";
+import type { Nvme } from "./kernel/nvme.js";
 import type { IoCounters } from "./nbd/io-counters.js";
 import type { ListenNbd } from "./nbd/server.js";
 import type { LinkDevice } from "./remote/device-link.js";
@@ -26,6 +27,8 @@ export interface AgentEdges {
   readonly engine: EngineName;
   /** Present with the engine `kernel`. Its opener makes guards. */
   readonly mapper: DeviceMapper | undefined;
+  /** Present with the engine `kernel`. */
+  readonly nvme?: Nvme | undefined;
   /** Present with the engine `kernel` where its log can be read. */
   readonly driveErrors?: DriveErrors | undefined;
   /** Reason why the host cannot make block devices of disks; undefined when it can. */

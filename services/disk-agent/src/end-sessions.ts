@@ -6,6 +6,7 @@ import { baseFolderPaths, makeBaseFolder } from "./base-folder.js";
 import { endBlockDevices } from "./block-device/block-devices.js";
 import type { AgentConfig } from "./config.js";
 import { DeviceMapper, whyNoKernel } from "./kernel/device-mapper.js";
+import { makeNvme, type Nvme } from "./kernel/nvme.js";
 import { type MappedDevice, pathOf } from "./model/mapped-devices.js";
 import { killDaemons } from "./qemu/daemon.js";
 
@@ -17,14 +18,13 @@ const RETRY_MS = 100;
  * Ends the storage daemons and the devices of device-mapper of an agent that has stopped. Throws UnavailableError while the
  * agent runs, because it would make them again.
  */
-export async function endSessions(
-  { baseFolder, requireFileLocks }: Pick<AgentConfig, "baseFolder" | "requireFileLocks">,
-  log: Logger,
-): Promise<void> {
+export async function endSessions(config: AgentConfig, log: Logger): Promise<void> {
+  const { baseFolder, requireFileLocks } = config;
   await makeBaseFolder(baseFolder);
   using _lock = await takeLock(baseFolder, requireFileLocks);
+  const left = await endMapped(baseFolder, await makeNvme(config, log));
   log.info({ sessions: await endDaemons(baseFolder) }, "storage daemons ended");
-  for (const { role, number } of await endMapped(baseFolder))
+  for (const { role, number } of left)
     log.warn({ ...role, path: pathOf(number) }, "device still in use: unmount and close it");
 }
 
@@ -37,9 +37,11 @@ export async function endDaemons(baseFolder: string): Promise<number[]> {
   return killDaemons(exports, () => true);
 }
 
-/** Ends the devices of device-mapper, and returns those that programs of the host still have. */
-async function endMapped(baseFolder: string): Promise<readonly MappedDevice[]> {
-  return (await whyNoKernel()) === undefined ? new DeviceMapper(realpathSync(baseFolder)).endAll() : [];
+/** Ends the devices of device-mapper and NVMe/TCP, and returns those that programs of the host still have. */
+async function endMapped(baseFolder: string, nvme?: Nvme): Promise<readonly MappedDevice[]> {
+  if ((await whyNoKernel()) !== undefined) return [];
+  await nvme?.host.endLeftovers(() => false);
+  return new DeviceMapper(realpathSync(baseFolder)).endAll(() => nvme?.target.endAll() ?? Promise.resolve());
 }
 
 async function takeLock(baseFolder: string, required: boolean): Promise<FolderLock> {

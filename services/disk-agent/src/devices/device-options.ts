@@ -2,6 +2,7 @@ import type { Logger } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
+import type { NvmeTarget } from "../kernel/nvme-target.js";
 import type { HangLimits } from "./device-problem.js";
 import type { Retired } from "./file-lending.js";
 import type { HardwareErrors } from "./hardware-errors.js";
@@ -14,6 +15,8 @@ export interface DeviceOptions {
   readonly changes: Changes<void>;
   /** Present where the kernel carries the bytes. */
   readonly mapper: DeviceMapper | undefined;
+  /** Serves legs to holders on other hosts. Present where a mapper is. */
+  readonly nvmeTarget?: NvmeTarget | undefined;
   readonly maxInFlightIo: number;
   readonly clock: Clock;
   readonly hangs: HangLimits;

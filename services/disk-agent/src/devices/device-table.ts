@@ -2,6 +2,7 @@ import { type DeviceId, type Logger, NotFoundError } from "@diskmesh/domain";
 import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
+import type { NvmeTarget } from "../kernel/nvme-target.js";
 import type { HeldBytes } from "../model/held-bytes.js";
 import { isWanted } from "../model/memory.js";
 import { Device } from "./device.js";
@@ -18,6 +19,7 @@ export interface DeviceTableOptions {
   readonly opener: FileOpener;
   /** Present where the kernel carries the bytes; the opener then makes guards. */
   readonly mapper?: DeviceMapper | undefined;
+  readonly nvmeTarget?: NvmeTarget | undefined;
   readonly maxInFlightIoPerDevice: number;
   /** Answer timeout of an order. */
   readonly answerTimeoutMs: number;
@@ -52,7 +54,7 @@ export class DeviceTable {
   }
 
   #make(config: DeviceConfig): Device {
-    const { log, ledger, mapper, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
+    const { log, ledger, mapper, nvmeTarget, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
     const opener = this.#opener;
     const { changes, hardwareErrors, retired } = this;
     const { path } = config;
@@ -61,7 +63,7 @@ export class DeviceTable {
       this.#files.get(path) ??
       new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
     this.#files.set(path, file);
-    const known = { ledger, hardwareErrors, retired, changes, mapper };
+    const known = { ledger, hardwareErrors, retired, changes, mapper, nvmeTarget };
     const device = new Device(config, file, { ...known, maxInFlightIo, clock, hangs, log });
     this.#devices.set(config.deviceId, device);
     return device;
@@ -138,18 +140,25 @@ export class DeviceTable {
    * any session is granted.
    */
   async findLegs(): Promise<void> {
-    const { mapper, log } = this.#options;
+    const { mapper, nvmeTarget, log } = this.#options;
+    await nvmeTarget?.find();
+    const sessions = new Set<number>();
     for (const found of (await mapper?.settle()) ?? []) {
       const { role } = found;
       if (role.kind !== "leg") continue;
+      sessions.add(role.sessionNumber);
       const device = this.#devices.get(role.deviceId);
       if (device !== undefined) device.legs.enter(found);
       else {
         log.warn({ deviceId: role.deviceId }, "leg of a device that the config does not have any more wiped");
         // The drive may hang, and no session of a later agent waits for it.
-        void mapper?.wipe(role).then(() => mapper.removeWhenFree(role));
+        void mapper?.wipe(role).then(async () => {
+          await nvmeTarget?.end(role.sessionNumber);
+          await mapper.removeWhenFree(role);
+        });
       }
     }
+    for (const session of nvmeTarget?.sessions ?? []) if (!sessions.has(session)) void nvmeTarget?.end(session);
   }
 
   /**

@@ -11,7 +11,8 @@ import {
 } from "@diskmesh/file-lock";
 import { readDirect } from "../host/direct-read.js";
 import { writeDirect } from "../host/direct-write.js";
-import { diskSequence, serialNumberOf } from "../host/sysfs.js";
+import { diskSequence, serialNumberOf, subsystemOf } from "../host/sysfs.js";
+import { isOfMesh } from "../kernel/nvme-names.js";
 import type { DrivePlace } from "../model/drive-errors.js";
 import { type FileLending, lendingOf } from "./file-lending.js";
 import type { FileSyncs } from "./file-syncs.js";
@@ -164,6 +165,8 @@ async function statDeviceFile(path: string): Promise<BigIntStats> {
     throw cannotUse(path, openErrorText(error), error);
   }
   refuseOtherKinds(path, facts);
+  if (facts.isBlockDevice() && isOfMesh(await subsystemOf(deviceNumber(facts.rdev))))
+    throw cannotUse(path, "it is a part of a disk, on a device of another host of diskmesh");
   return facts;
 }
 

@@ -1,11 +1,18 @@
-import { silentLogger } from "@diskmesh/domain";
+import { type HostId, silentLogger } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { whyNoKernel } from "../kernel/device-mapper.js";
 import { chooseEngine, describeEngine } from "./choose-engine.js";
 
+const CONFIG = {
+  hostId: "host-1" as HostId,
+  baseFolder: "/",
+  requireFileLocks: true,
+  listen: { host: "127.0.0.1", port: 0 },
+  remoteIoTimeoutMs: 1_000,
+};
 const chosen = async (engine: "auto" | "node" | "kernel") =>
-  (await chooseEngine({ engine, baseFolder: "/", requireFileLocks: true }, silentLogger)).engine;
+  (await chooseEngine({ ...CONFIG, engine }, silentLogger)).engine;
 
 describe("the engine of a host", () => {
   it("is the one that the config names", async () => {

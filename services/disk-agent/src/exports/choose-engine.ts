@@ -7,6 +7,7 @@ import { type FileOpener, makeFileOpener } from "../devices/open-file.js";
 import { DeviceMapper, whyNoKernel } from "../kernel/device-mapper.js";
 import { type DriveErrors, openDriveErrors } from "../kernel/drive-errors.js";
 import { GuardedFiles } from "../kernel/guarded-files.js";
+import { makeNvme, type Nvme, type NvmeConfig } from "../kernel/nvme.js";
 import { PROGRAM } from "../qemu/daemon.js";
 import type { EngineName } from "./engine.js";
 
@@ -25,6 +26,8 @@ export interface Chosen {
   readonly engine: EngineName;
   /** Present with the engine kernel. */
   readonly mapper: DeviceMapper | undefined;
+  /** Present with the engine kernel. */
+  readonly nvme?: Nvme | undefined;
   /** Opens device files as the engine needs them. */
   readonly opener: FileOpener;
   /** Present with the engine kernel where its log can be read. */
@@ -33,9 +36,10 @@ export interface Chosen {
 
 /** Decides which engine carries the bytes, and logs that. Throws UnavailableError when the named one cannot. */
 export async function chooseEngine(
-  { engine: named, baseFolder, requireFileLocks }: Pick<AgentConfig, "engine" | "baseFolder" | "requireFileLocks">,
+  config: Pick<AgentConfig, "engine" | "baseFolder" | "requireFileLocks"> & NvmeConfig,
   log: Logger,
 ): Promise<Chosen> {
+  const { engine: named, baseFolder, requireFileLocks } = config;
   const { engine, others } = await choose(named);
   log.info({ engine, others }, "data path engine chosen");
   const mapper = new DeviceMapper(realpathSync(baseFolder));
@@ -43,9 +47,11 @@ export async function chooseEngine(
   if (engine === "kernel") {
     const driveErrors = await openDriveErrors(log);
     const opener = new GuardedFiles({ files, mapper, log });
-    if (typeof driveErrors !== "string") return { engine, mapper, opener, driveErrors };
+    const nvme = await makeNvme(config, log);
+    log.info({ reason: nvme.whyNot, ...nvme.address }, "NVMe/TCP between hosts decided");
+    if (typeof driveErrors !== "string") return { engine, mapper, nvme, opener, driveErrors };
     log.warn({ reason: driveErrors }, "errors of drives not read from the kernel's log");
-    return { engine, mapper, opener };
+    return { engine, mapper, nvme, opener };
   }
   // Their sessions would write beside those of the other engine.
   if (await mapper.hasAny())

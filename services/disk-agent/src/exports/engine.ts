@@ -14,6 +14,11 @@ export interface Engine {
   /** Returns why this engine cannot serve the disk; undefined when it can. */
   whyNot(spec: ExportSpec): string | undefined;
   /**
+   * Asks the hosts of the disk's devices why this engine cannot serve the disk; undefined when it can. Throws when one does
+   * not answer. Absent for an engine that needs nothing of them.
+   */
+  whyNotNow?(spec: ExportSpec): Promise<string | undefined>;
+  /**
    * Serves the disk. Throws UnavailableError when that may succeed later, for example while a device is not attached.
    */
   serve(spec: ExportSpec): Promise<ServedDisk>;

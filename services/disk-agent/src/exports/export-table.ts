@@ -308,7 +308,7 @@ export class ExportTable {
   async #begin(spec: ExportSpec): Promise<void> {
     const { diskId, sessionNumber } = spec;
     this.#refuseInterrupted(spec);
-    const engine = this.#engineFor(spec);
+    const engine = await this.#engineFor(spec);
     const form = this.#forms.get(diskId);
     const isKnown = form?.sessionNumber === sessionNumber;
     const isDevice = isKnown && !engine.servesDevices ? form.isDevice : this.#isDevice(spec, engine);
@@ -355,9 +355,9 @@ export class ExportTable {
     return true;
   }
 
-  #engineFor(spec: ExportSpec): Engine {
+  async #engineFor(spec: ExportSpec): Promise<Engine> {
     for (const engine of this.#engines) {
-      const whyNot = engine.whyNot(spec);
+      const whyNot = engine.whyNot(spec) ?? (await engine.whyNotNow?.(spec));
       if (whyNot === undefined) return engine;
       this.#log.info({ diskId: spec.diskId, engine: engine.name, reason: whyNot }, "engine cannot serve the disk");
     }

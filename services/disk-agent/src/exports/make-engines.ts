@@ -6,6 +6,7 @@ import type { AgentEdges } from "../edges.js";
 import { KernelEngine } from "../kernel/kernel-engine.js";
 import type { AgentLimits } from "../limits.js";
 import { QemuEngine } from "../qemu/qemu-engine.js";
+import { NvmeParts } from "../remote/nvme-parts.js";
 import { openRemotePart } from "../remote/wiring.js";
 import type { Engine } from "./engine.js";
 import { NodeEngine } from "./node-engine.js";
@@ -45,8 +46,11 @@ export function makeEngines(
     log,
   };
   const node = new NodeEngine({ ...common, listenNbd: edges.listenNbd });
-  const { mapper, engine, io } = edges;
-  if (mapper !== undefined) return [new KernelEngine({ ...common, mapper, io }), node];
+  const { mapper, nvme, engine, io } = edges;
+  if (mapper !== undefined && nvme !== undefined) {
+    const remote = new NvmeParts({ nvme, ledger, log });
+    return [new KernelEngine({ ...common, mapper, remote, io }), node];
+  }
   if (engine === "node") return [node];
   const { remoteIoTimeoutMs } = config;
   return [new QemuEngine({ ...common, linkDevice: edges.linkDevice, remoteIoTimeoutMs, io }), node];

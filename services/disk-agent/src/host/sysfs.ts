@@ -57,6 +57,12 @@ async function readAllDrives(sysfs: string): Promise<ReadonlySet<string>> {
   return ofMany;
 }
 
+/** Returns the NQN of the subsystem of an NVMe drive, or of a partition's drive; empty for others. */
+export async function subsystemOf(number: string, sysfs = SYSFS): Promise<string> {
+  const folder = join(sysfs, "dev/block", number);
+  return (await readText(join(folder, "device/subsysnqn"))) || readText(`${folder}/../device/subsysnqn`);
+}
+
 /** Returns the kernel's sequence number of the drive's appearance; empty on kernels without it. */
 export async function diskSequence(number: string, sysfs = SYSFS): Promise<string> {
   const folder = join(sysfs, "dev/block", number);

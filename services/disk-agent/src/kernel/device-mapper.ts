@@ -8,6 +8,7 @@ import {
   createdNumber,
   INFO_COLUMNS,
   inOrderOfEnd,
+  isOnOthers,
   type MappedDevice,
   type MappedRole,
   nameOf,
@@ -19,6 +20,7 @@ import {
   uuidOf,
   type WantedDevice,
   wipeStep,
+  withoutOwn,
 } from "../model/mapped-devices.js";
 
 const PROGRAM = "dmsetup";
@@ -70,6 +72,11 @@ export class DeviceMapper {
     return uuid.trim() === uuidOf(this.#owner, role);
   }
 
+  /** Returns the UUID of the device of the role. */
+  uuidOf(role: MappedRole): string {
+    return uuidOf(this.#owner, role);
+  }
+
   /** Returns the device; undefined when the kernel does not have it. */
   async find(role: MappedRole): Promise<MappedDevice | undefined> {
     const name = nameOf(this.#owner, role);
@@ -108,6 +115,17 @@ export class DeviceMapper {
     await unlessGone(this.#call(wipeStep(this.#owner, role), 0));
   }
 
+  /**
+   * Takes a disk's device off the agent's own devices, on which it does no more I/O. A disk with parts on other hosts keeps
+   * those: a device without a table would acknowledge flushes of writes that another host's machine may have lost.
+   */
+  async release(role: MappedRole, { isReadOnly = false } = {}): Promise<void> {
+    const found = await this.find(role);
+    if (found === undefined) return;
+    if (isOnOthers(found)) await this.ensure({ role, table: withoutOwn(found), isReadOnly });
+    else await this.wipe(role);
+  }
+
   /** Removes the device. Throws while somebody has it open, unless `isDeferred`: then it is removed with its last user. */
   async remove(role: MappedRole, options: { readonly isDeferred?: boolean } = {}): Promise<void> {
     await unlessGone(this.#call(removeStep(this.#owner, role, options)));
@@ -131,10 +149,14 @@ export class DeviceMapper {
       }
   }
 
-  /** Ends all devices of an agent that does not run. Returns those that programs of the host still have. */
-  async endAll(): Promise<readonly MappedDevice[]> {
+  /**
+   * Ends all devices of an agent that does not run. `onWiped` ends what else has them once they do no more I/O. Returns those
+   * that programs of the host still have.
+   */
+  async endAll(onWiped: () => Promise<void> = async () => {}): Promise<readonly MappedDevice[]> {
     const { wipe, remove } = inOrderOfEnd(await this.settle());
     for (const role of wipe) await this.wipe(role);
+    await onWiped();
     const untilMs = performance.now() + END_MS;
     for (const role of remove)
       if (role.kind === "disk") await this.remove(role, { isDeferred: true });

@@ -1,27 +1,21 @@
 import { readlink, symlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type DeviceId, InvalidStateError, type Logger, UnavailableError } from "@diskmesh/domain";
+import { type DeviceId, InvalidStateError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import { KernelRequests, readDeviceIo } from "../block-device/device-io.js";
 import { usersText } from "../block-device/device-users.js";
 import { runProgram } from "../block-device/loop.js";
-import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { devicePathIn } from "../exports/export-path.js";
 import { type IoQueue, queueOnDevices } from "../model/io-queue.js";
-import {
-  type DiskRole,
-  linearTable,
-  type MappedDevice,
-  pathOf,
-  type Segment,
-  sizeOfTable,
-} from "../model/mapped-devices.js";
+import { type DiskRole, linearTable, type MappedDevice, pathOf, sizeOfTable } from "../model/mapped-devices.js";
 import type { ExportSpec } from "../model/memory.js";
 import type { IoCounters } from "../nbd/io-counters.js";
-import { firstExtents, refusalOf } from "../qemu/daemon-disk.js";
+import { firstExtents } from "../qemu/daemon-disk.js";
 import { removeFile } from "../remove-file.js";
 import type { DeviceMapper } from "./device-mapper.js";
+import type { KernelPart, TakenPart } from "./kernel-part.js";
+import { isOfRestarted } from "./nvme-names.js";
 
 /** Maximum wait in ms for a program that only looks at a block device, such as udev's. */
 const VISITOR_MS = 500;
@@ -29,19 +23,10 @@ const POLL_MS = 20;
 /** Wait in ms of an order for what a block device caches. The order is repeated while that is being written back. */
 const WRITE_BACK_MS = 1_000;
 
-/** Bytes of a device in a session, which are a part of a disk. They begin behind the record of their run. */
-export interface KernelPart {
-  readonly device: Device;
-  readonly sessionNumber: number;
-  readonly offsetBytes: number;
-  readonly sizeBytes: number;
-}
-
-/** Leg below a disk's device, whose requests are those of one device. */
+/** Block device below a disk's device, whose requests are those of one device. */
 interface KernelLeg {
   readonly deviceId: DeviceId;
-  /** Number of the leg. */
-  readonly on: string;
+  readonly path: string;
   readonly requests: KernelRequests;
 }
 
@@ -69,8 +54,10 @@ export class KernelDisk implements ServedDisk {
   #noteLost: (reason: string) => void = () => {};
   /** Number of the device; undefined before it is made. */
   #number: string | undefined;
-  /** Legs below the device, by the order of the parts. */
+  /** Block devices below the device, by the order of the parts. */
   #legs: readonly KernelLeg[] = [];
+  /** Parts as they were taken last. */
+  #taken: readonly TakenPart[] = [];
   #unfollow: () => void = () => {};
   /** True when the device ends with its last user. */
   #isDraining = false;
@@ -97,7 +84,7 @@ export class KernelDisk implements ServedDisk {
     const path = this.#number && pathOf(this.#number);
     if (path === undefined) return undefined;
     const kernel = this.#requests.look(path, nowMs);
-    const legs = this.#legs.map(({ deviceId, on, requests }) => ({ deviceId, ...requests.look(pathOf(on), nowMs) }));
+    const legs = this.#legs.map(({ deviceId, path: on, requests }) => ({ deviceId, ...requests.look(on, nowMs) }));
     return queueOnDevices(path, kernel, legs, nowMs);
   }
 
@@ -105,12 +92,35 @@ export class KernelDisk implements ServedDisk {
   async make(spec: ExportSpec): Promise<void> {
     const { mapper, partsOf } = this.#options;
     const parts = partsOf(spec);
-    const segments = [];
-    for (const part of parts) segments.push(await takeLeg(part));
-    const table = linearTable(segments);
-    this.#legs = legsOf(parts, segments);
+    // Waits for all, so that none is made after the end of a disk that cannot be served.
+    const taken = (await Promise.allSettled(parts.map((part) => part.take()))).map((result) => {
+      if (result.status === "rejected") throw result.reason;
+      return result.value;
+    });
+    await this.#requireSameMachines(parts, taken);
+    const table = linearTable(taken.map(({ segment }) => segment));
+    this.#noteTaken(parts, taken);
     this.#note(spec, await mapper.ensure({ role: this.#role, table, isReadOnly: spec.readOnly ?? false }));
     await this.#link();
+  }
+
+  /**
+   * Ends the disk when another host's machine has restarted: its drives have lost what was not flushed, and a later flush
+   * would not tell the users of the device. Throws UnavailableError then.
+   */
+  async #requireSameMachines(parts: readonly KernelPart[], taken: readonly TakenPart[]): Promise<void> {
+    const former = this.#taken.map(({ nqn }) => nqn);
+    const restarted = taken.findIndex(({ nqn }) => isOfRestarted(former, nqn));
+    if (restarted === -1 || (await this.#present()) === undefined) return;
+    const reason = `the machine of device ${parts[restarted]?.deviceId} restarted, so acknowledged writes that were not flushed may be lost`;
+    await this.#end();
+    this.#noteLost(reason);
+    throw new UnavailableError(reason);
+  }
+
+  #noteTaken(parts: readonly KernelPart[], taken: readonly TakenPart[]): void {
+    this.#taken = taken;
+    this.#legs = legsOf(parts, taken);
   }
 
   /**
@@ -123,11 +133,10 @@ export class KernelDisk implements ServedDisk {
     const had = { ...spec, extents };
     const parts = this.#options.partsOf(had);
     if (refusalOf(parts) !== undefined) return false;
-    const taken = await Promise.all(parts.map((part) => part.device.legs.find(part.sessionNumber, part)));
-    const segments = taken.filter((segment) => segment !== undefined);
-    if (found.table !== linearTable(segments)) return false;
-    this.#legs = legsOf(parts, segments);
-    for (const part of parts) part.device.legs.noteTaken(part.sessionNumber, part.offsetBytes);
+    const taken = (await Promise.all(parts.map((part) => part.find()))).filter((each) => each !== undefined);
+    if (found.table !== linearTable(taken.map(({ segment }) => segment))) return false;
+    this.#noteTaken(parts, taken);
+    for (const part of parts) part.noteTaken();
     this.#note(had, found.number);
     await this.#link();
     return true;
@@ -161,7 +170,21 @@ export class KernelDisk implements ServedDisk {
     const number = await this.#present();
     if (this.#isDraining && number !== undefined)
       this.#usersProblem = `its block device ${pathOf(number)} was to be detached and is ${await usersText(pathOf(number))}: unmount and close it there`;
-    else this.#usersProblem = undefined;
+    else this.#usersProblem = await this.#problemOfParts();
+  }
+
+  async #problemOfParts(): Promise<string | undefined> {
+    const parts = this.#options.partsOf(this.#spec);
+    return (await Promise.all(parts.map((part) => part.problem()))).find((problem) => problem !== undefined);
+  }
+
+  /** Returns whether the device lies on block devices that the kernel still has. */
+  async #isWhole(): Promise<boolean> {
+    if ((await this.#problemOfParts()) !== undefined) return false;
+    const remote = this.#options.partsOf(this.#spec).filter((_, at) => this.#taken[at]?.nqn !== undefined);
+    const found = await Promise.all(remote.map((part) => part.find()));
+    const numbers = this.#taken.filter(({ nqn }) => nqn !== undefined).map(({ segment }) => segment.on);
+    return numbers.every((number, at) => found[at]?.segment.on === number);
   }
 
   /** Returns the number of the device while the kernel has it. */
@@ -173,13 +196,14 @@ export class KernelDisk implements ServedDisk {
   async isReachable(): Promise<boolean> {
     const number = await this.#present();
     if (number === undefined || this.#isDraining) return number !== undefined;
+    if (!(await this.#isWhole())) return false;
     return (await readlink(this.path).catch(() => "")) === pathOf(number);
   }
 
   async restore(): Promise<boolean> {
     if (this.#ending !== undefined || (await this.isReachable())) return false;
     this.#isDraining = false;
-    if ((await this.#present()) === undefined) await this.make(this.#spec);
+    if ((await this.#present()) === undefined || !(await this.#isWhole())) await this.make(this.#spec);
     else await this.#link();
     return true;
   }
@@ -247,14 +271,15 @@ export class KernelDisk implements ServedDisk {
   }
 
   async #endNow(): Promise<void> {
-    const { mapper, partsOf } = this.#options;
+    const { mapper, partsOf, log } = this.#options;
     this.#unfollow();
     // The link first, because another disk may get the number of a device that has ended.
     await removeFile(this.path);
     // The fence is the wipe of the legs. The disk's own table may wait for more than one drive.
-    const ends = partsOf(this.#spec).map((part) => part.device.legs.end(part.sessionNumber, part.offsetBytes));
-    await Promise.all(ends);
-    await mapper.wipe(this.#role);
+    await Promise.all(partsOf(this.#spec).map((part) => part.end()));
+    await mapper
+      .release(this.#role, { isReadOnly: this.#spec.readOnly ?? false })
+      .catch((error: unknown) => log.error({ ...this.#role, error: messageOf(error) }, "disk not taken off its legs"));
     // A device that is still mounted fails all I/O, and goes with its last user.
     await mapper.remove(this.#role, { isDeferred: true });
   }
@@ -276,16 +301,17 @@ export class KernelDisk implements ServedDisk {
   }
 }
 
-function legsOf(parts: readonly KernelPart[], segments: readonly Segment[]): readonly KernelLeg[] {
-  const legs = new Map(segments.map(({ on }, at) => [on, parts[at]?.device.id]));
-  return [...legs].flatMap(([on, deviceId]) => (deviceId ? [{ deviceId, on, requests: new KernelRequests() }] : []));
+function legsOf(parts: readonly KernelPart[], taken: readonly TakenPart[]): readonly KernelLeg[] {
+  const legs = new Map(taken.map(({ path }, at) => [path, parts[at]?.deviceId]));
+  return [...legs].flatMap(([path, deviceId]) =>
+    deviceId ? [{ deviceId, path, requests: new KernelRequests() }] : [],
+  );
 }
 
-/** Gives the session's leg to a disk's device, and returns the part of the leg. Throws as `checkAccess` does. */
-function takeLeg({ device, sessionNumber, ...bytes }: KernelPart): Promise<Segment> {
-  device.checkAccess(sessionNumber, bytes.offsetBytes);
-  const run = device.granted.at(bytes.offsetBytes);
-  const { guard } = device.file.handle ?? {};
-  if (run === undefined || guard === undefined) throw new Error(`device ${device.id} has no guard`);
-  return device.legs.take({ sessionNumber, run, guard }, bytes);
+function refusalOf(parts: readonly KernelPart[]): string | undefined {
+  for (const part of parts) {
+    const refusal = part.refusal();
+    if (refusal !== undefined) return refusal;
+  }
+  return undefined;
 }

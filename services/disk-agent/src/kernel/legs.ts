@@ -19,6 +19,7 @@ import {
 } from "../model/mapped-devices.js";
 import { contains, overlaps, type Run } from "../model/runs.js";
 import type { DeviceMapper } from "./device-mapper.js";
+import type { NvmeTarget, SharedLeg } from "./nvme-target.js";
 
 /** The device of legs. */
 interface LegsDevice {
@@ -33,6 +34,8 @@ interface LegsDevice {
 
 interface LegsOptions {
   readonly mapper: DeviceMapper | undefined;
+  /** Serves legs to holders on other hosts. Present where a mapper is. */
+  readonly nvmeTarget?: NvmeTarget | undefined;
   readonly changes: Changes<void>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -122,6 +125,7 @@ export class Legs {
     const { offsetBytes } = found.role;
     const run = { offsetBytes, sizeBytes: sizeOfTable(found.table) };
     const leg = this.#note(found.role, run, Promise.resolve(found.number));
+    leg.isTaken = this.#options.nvmeTarget?.serves(found.role.sessionNumber) ?? false;
     if (isWiped(found)) this.#fence(leg);
   }
 
@@ -130,6 +134,22 @@ export class Legs {
    * agent's own I/O is refused from then on, because it would have pages of its own.
    */
   async take(order: LegOrder, bytes: Run): Promise<Segment> {
+    return segmentOf(await this.#taken(order), bytes);
+  }
+
+  /** Makes the session's leg a namespace for its holder on another host. The agent's own I/O is refused from then on. */
+  async share(order: LegOrder): Promise<SharedLeg> {
+    const leg = await this.#taken(order);
+    const { mapper } = this.#options;
+    if (mapper === undefined) throw new Error("a leg without device-mapper");
+    const check = () => {
+      if (leg.fencedSinceMs !== undefined)
+        throw new UnavailableError(`session ${order.sessionNumber} of device ${this.#device.id} is ending`);
+    };
+    return { number: await leg.made, uuid: mapper.uuidOf(leg.role), startBytes: leg.run.offsetBytes, check };
+  }
+
+  async #taken(order: LegOrder): Promise<Leg> {
     const leg = await this.#legFor(order);
     leg.isTaken = true;
     const { opened } = leg;
@@ -138,7 +158,7 @@ export class Legs {
     const handle = await opened?.catch(() => undefined);
     await handle?.datasync();
     await handle?.close();
-    return segmentOf(leg, bytes);
+    return leg;
   }
 
   /** Returns the part of the session's leg with these bytes of the device; undefined without a leg, or while it ends. */
@@ -277,7 +297,7 @@ export class Legs {
   }
 
   async #fenceNow(leg: Leg): Promise<void> {
-    const { mapper, changes, log } = this.#options;
+    const { mapper, nvmeTarget, changes, log } = this.#options;
     if (mapper === undefined) return;
     const about = { deviceId: leg.role.deviceId, sessionNumber: leg.role.sessionNumber };
     // A leg that is being made is wiped once it is there.
@@ -292,6 +312,7 @@ export class Legs {
       }
     changes.touch();
     await leg.opened?.then((handle) => handle.close()).catch(() => undefined);
+    await nvmeTarget?.end(leg.role.sessionNumber);
     const onWait = (reason: string) => log.debug({ ...about, reason }, "leg is still in use");
     await mapper.removeWhenFree(leg.role, { onWait });
     this.#all.delete(keyOf(leg.role.sessionNumber, leg.role.offsetBytes));

@@ -4,6 +4,7 @@ import {
   createdNumber,
   type DiskRole,
   inOrderOfEnd,
+  isOnOthers,
   isWiped,
   lastDeviceOf,
   lastMaking,
@@ -18,6 +19,7 @@ import {
   sizeOfTable,
   stepsTo,
   uuidOf,
+  withoutOwn,
 } from "./mapped-devices.js";
 
 const OWNER = "0123456789ab";
@@ -230,6 +232,15 @@ describe("a disk's device", () => {
       "Name:              diskmesh-x\nState:             ACTIVE\nMajor, minor:      254, 17\nNumber of targets: 1\n";
     expect(createdNumber(output)).to.equal("254:17");
     expect(createdNumber("")).to.equal(undefined);
+  });
+
+  it("lies on other hosts where a part is no device of device-mapper", () => {
+    const local = "0 8 linear 254:1 0\n8 8 linear 254:2 0";
+    expect(isOnOthers(has(disk, { number: "254:9", table: local }))).to.equal(false);
+    const mixed = has(disk, { number: "254:9", table: `${local}\n16 8 linear 259:1 0` });
+    expect(isOnOthers(mixed)).to.equal(true);
+    expect(withoutOwn(mixed)).to.equal("0 8 error\n8 8 error\n16 8 linear 259:1 0");
+    expect(isOnOthers(has(disk, { number: "254:9", table: "0 8 error" }))).to.equal(false);
   });
 
   it("ends after the wipe of its legs, and before their removal", () => {

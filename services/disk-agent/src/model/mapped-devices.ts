@@ -184,6 +184,19 @@ export function sizeOfTable(table: string): number {
   return (start + size) * SECTOR_BYTES;
 }
 
+/** Returns whether a part of the device lies on another driver's device than device-mapper's: a disk's part on another host. */
+export function isOnOthers(device: Pick<MappedDevice, "number" | "table">): boolean {
+  return /^\d+ \d+ linear /m.test(withoutOwn(device));
+}
+
+/** Returns the table of the device with errors in place of what lies on devices of device-mapper. */
+export function withoutOwn({ number, table }: Pick<MappedDevice, "number" | "table">): string {
+  const [major] = number.split(":");
+  return table.replace(/^(\d+ \d+) linear (\d+):.*$/gm, (line, range: string, on: string) =>
+    on === major ? `${range} error` : line,
+  );
+}
+
 /** Returns whether the device was wiped: all of its I/O fails. */
 export function isWiped({ table }: Pick<MappedDevice, "table">): boolean {
   return table.split("\n").every((line) => /^\d+ \d+ error$/.test(line));

@@ -10,10 +10,11 @@ import type { ServedDisk } from "../exports/engine.js";
 import { NbdClient } from "../nbd/client.js";
 import { DeviceAccess } from "../remote/device-access.js";
 import { type LinkDevice, linkOverNbd } from "../remote/device-link.js";
-import { DeviceListener } from "../remote/device-listener.js";
+import type { DeviceListener } from "../remote/device-listener.js";
 import { CuttableProxy } from "../testing/cuttable-proxy.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ENGINE_LIMITS } from "../testing/engine-scene.js";
+import { listenForHolders } from "../testing/listen-for-holders.js";
 import { QemuEngine } from "./qemu-engine.js";
 
 const SIZE_BYTES = 64 * 4096;
@@ -41,17 +42,7 @@ describe("a storage daemon and the machine of its device", () => {
     await fixture.openSession("a", 1, "host-2", sessionKey);
     const { devices, ledger } = fixture;
     const access = () => new DeviceAccess({ devices, ledger, machineBootId, takeOverTimeoutMs: 1_000 });
-    listener = await DeviceListener.start({
-      access: {
-        keyOf: (identity) => access().keyOf(identity),
-        open: (identity, connection) => access().open(identity, connection),
-      },
-      host: "127.0.0.1",
-      port: 0,
-      limits: { maxInFlightRequests: 8, maxInFlightBytes: SIZE_BYTES, negotiationTimeoutMs: 60_000 },
-      clock: systemClock,
-      log: silentLogger,
-    });
+    listener = await listenForHolders(access, SIZE_BYTES);
     proxy = await CuttableProxy.start(listener.port);
     const folder = join(fixture.folder, "exports");
     mkdirSync(folder);

@@ -1,14 +1,17 @@
 import { randomBytes } from "node:crypto";
-import { UnavailableError } from "@diskmesh/domain";
+import { messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
 import type { DiskPart } from "../exports/disk-part.js";
+import type { Nvme } from "../kernel/nvme.js";
+import { fleetOf } from "../kernel/nvme-names.js";
 import { WHOLE_DEVICE } from "../model/runs.js";
 import { SESSION_KEY_BYTES, sessionAt, whyOutdated } from "../model/sessions.js";
 import type { NbdExport } from "../nbd/handshake.js";
 import { exportNameOf, parseSessionIdentity, type SessionIdentity } from "./session-identity.js";
+import { parseShareRequest, type ShareAnswer, type ShareVerb } from "./share-request.js";
 
 /** A device that a holder's connection has opened. */
 export interface OpenedDevice {
@@ -24,6 +27,7 @@ export class DeviceAccess {
   readonly #ledger: Ledger;
   readonly #machineBootId: string;
   readonly #takeOverTimeoutMs: number;
+  readonly #nvme: Pick<Nvme, "target" | "address" | "whyNot"> | undefined;
 
   constructor(options: {
     devices: DeviceTable;
@@ -35,11 +39,14 @@ export class DeviceAccess {
     machineBootId: string;
     /** Time in ms that a new connection waits for the I/O of the connection that it replaces. */
     takeOverTimeoutMs: number;
+    /** Present where the kernel carries the bytes. */
+    nvme?: Pick<Nvme, "target" | "address" | "whyNot"> | undefined;
   }) {
     this.#devices = options.devices;
     this.#ledger = options.ledger;
     this.#machineBootId = options.machineBootId;
     this.#takeOverTimeoutMs = options.takeOverTimeoutMs;
+    this.#nvme = options.nvme;
   }
 
   /**
@@ -47,7 +54,7 @@ export class DeviceAccess {
    * or was superseded, because its holder shall give up.
    */
   keyOf(identity: string): Buffer | undefined {
-    const named = parseSessionIdentity(identity);
+    const named = parseSessionIdentity(parseShareRequest(identity)?.identity ?? identity);
     if (named === undefined || !this.#devices.has(named.deviceId)) return undefined;
     const { memory } = this.#ledger;
     const session = sessionAt(memory, named.deviceId, named.offsetBytes);
@@ -98,6 +105,36 @@ export class DeviceAccess {
       isExclusive: true,
     };
     return { served, part: new ConnectedPart(device, named, connection), leave };
+  }
+
+  /** Answers a holder that has proved the key, and asks for its part by NVMe/TCP. */
+  async answer(verb: ShareVerb, identity: string): Promise<ShareAnswer> {
+    const named = parseSessionIdentity(identity);
+    if (named === undefined) throw new Error(`identity ${JSON.stringify(identity)} has no key`);
+    const { whyNot = this.#nvme === undefined ? "the device's host has another engine than kernel" : undefined } =
+      this.#nvme ?? {};
+    if (whyNot !== undefined) return { whyNot };
+    try {
+      return verb === "offer" ? {} : await this.#share(named);
+    } catch (error) {
+      return { error: messageOf(error) };
+    }
+  }
+
+  async #share({ deviceId, offsetBytes, sessionNumber }: Named): Promise<ShareAnswer> {
+    if (this.#nvme === undefined) throw new Error("no NVMe/TCP");
+    const { target, address } = this.#nvme;
+    const { hostId, tabletId } = this.#ledger.memory;
+    const fleet = fleetOf(tabletId);
+    const device = this.#devices.get(deviceId);
+    const nqn = await target.begin(fleet, sessionNumber);
+    device.checkAccess(sessionNumber, offsetBytes);
+    const run = device.granted.at(offsetBytes);
+    const { guard } = device.file.handle ?? {};
+    if (run === undefined || guard === undefined) throw new Error(`device ${deviceId} has no guard`);
+    const leg = await device.legs.share({ sessionNumber, run, guard });
+    await target.share(nqn, { fleet, hostId, sessionNumber, deviceId, offsetBytes }, leg);
+    return { nqn, ...address };
   }
 
   async #untilQuiet(device: Device, { sessionNumber, offsetBytes }: Named, signal: AbortSignal): Promise<void> {

@@ -19,6 +19,7 @@ describe("the listener for holders on other hosts", () => {
       access: {
         keyOf: () => KEY,
         open: async (name) => ({ served: { name, sizeBytes: 4096, blockSizeBytes: 4096 }, part, leave() {} }),
+        answer: async () => ({}),
       },
       host: "127.0.0.1",
       port,

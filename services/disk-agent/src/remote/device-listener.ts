@@ -6,6 +6,7 @@ import { NbdConnection, type NbdConnectionLimits } from "../nbd/connection.js";
 import { awaitStartTls, greetClient } from "../nbd/handshake.js";
 import { KEEPALIVE_MS, secureServerSide } from "../nbd/tls.js";
 import type { DeviceAccess } from "./device-access.js";
+import { formatAnswer, parseShareRequest } from "./share-request.js";
 
 /** A listener for holders on other hosts. */
 export interface ListeningForHolders {
@@ -16,7 +17,7 @@ export interface ListeningForHolders {
 }
 
 export interface ListenForHoldersOptions {
-  readonly access: Pick<DeviceAccess, "keyOf" | "open">;
+  readonly access: Pick<DeviceAccess, "keyOf" | "open" | "answer">;
   readonly host: string;
   /** Port; 0 lets the system choose. */
   readonly port: number;
@@ -121,6 +122,8 @@ export class DeviceListener implements ListeningForHolders {
   async #serve(raw: Socket): Promise<void> {
     const { access, limits, log } = this.#options;
     const { identity, socket, greeting } = await this.#proved(raw);
+    const asked = parseShareRequest(identity);
+    if (asked !== undefined) return tell(socket, formatAnswer(await access.answer(asked.verb, asked.identity)), limits);
     const connection = new AbortController();
     const end = (): void => {
       connection.abort(new UnavailableError("the connection has ended"));
@@ -155,6 +158,24 @@ export class DeviceListener implements ListeningForHolders {
       this.#unproved.delete(raw);
     }
   }
+}
+
+/** Sends an answer. Resolves once the client has left, or has had the time to. */
+function tell(
+  socket: Socket,
+  answer: string,
+  limits: Pick<NbdConnectionLimits, "negotiationTimeoutMs">,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, limits.negotiationTimeoutMs);
+    socket.once("close", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    socket.end(answer);
+    // The end of the client is not seen otherwise.
+    socket.resume();
+  });
 }
 
 function bound(address: { host: string; port: number }, accept: (socket: Socket) => void): Promise<Server> {

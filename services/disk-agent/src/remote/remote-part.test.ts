@@ -8,9 +8,10 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CuttableProxy } from "../testing/cuttable-proxy.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
+import { listenForHolders } from "../testing/listen-for-holders.js";
 import { DeviceAccess } from "./device-access.js";
 import { linkOverNbd } from "./device-link.js";
-import { DeviceListener } from "./device-listener.js";
+import type { DeviceListener } from "./device-listener.js";
 import { RemotePart } from "./remote-part.js";
 
 const SIZE = 64 * 4096;
@@ -42,17 +43,7 @@ describe("a device of another host", () => {
     await openSession(1, sessionKey);
     const { devices, ledger } = fixture;
     const access = () => new DeviceAccess({ devices, ledger, machineBootId, takeOverTimeoutMs: 200 });
-    listener = await DeviceListener.start({
-      access: {
-        keyOf: (identity) => access().keyOf(identity),
-        open: (identity, connection) => access().open(identity, connection),
-      },
-      host: "127.0.0.1",
-      port: 0,
-      limits: { maxInFlightRequests: 8, maxInFlightBytes: SIZE, negotiationTimeoutMs: 60_000 },
-      clock: systemClock,
-      log: silentLogger,
-    });
+    listener = await listenForHolders(access, SIZE);
     proxy = await CuttableProxy.start(listener.port);
     remote = new RemotePart({
       connect: async (signal) => {

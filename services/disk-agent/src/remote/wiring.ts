@@ -12,11 +12,17 @@ import { RemotePart } from "./remote-part.js";
 export async function serveHolders(
   lifecycle: Lifecycle,
   context: Pick<AgentContext, "config" | "limits" | "devices" | "ledger" | "log">,
-  edges: Pick<AgentEdges, "clock" | "machineBootId" | "listenForHolders">,
+  edges: Pick<AgentEdges, "clock" | "machineBootId" | "listenForHolders" | "nvme">,
 ): Promise<BlockAddress> {
   const { config, limits, devices, ledger, log } = context;
   const machineBootId = await edges.machineBootId();
-  const access = new DeviceAccess({ devices, ledger, machineBootId, takeOverTimeoutMs: limits.orderTimeoutMs });
+  const access = new DeviceAccess({
+    devices,
+    ledger,
+    machineBootId,
+    takeOverTimeoutMs: limits.orderTimeoutMs,
+    nvme: edges.nvme,
+  });
   const listen = config.blockListen ?? { host: config.listen.host, port: 0 };
   const listener = await edges.listenForHolders({
     access,

@@ -14,6 +14,7 @@ import type { DeviceOutcome } from "../devices/outcome.js";
 import { SessionOrders } from "../devices/session-orders.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import { GuardedFiles } from "../kernel/guarded-files.js";
+import type { NvmeTarget } from "../kernel/nvme-target.js";
 import { Claims } from "../labels/claims.js";
 import { Labels } from "../labels/labels.js";
 import { encodeCache } from "../model/cache-contents.js";
@@ -78,6 +79,7 @@ export class DeviceFixture {
     /** Folder and memory of a former life of the agent. */
     former?: { readonly folder: string; readonly memory?: AgentMemory },
     mapper?: DeviceMapper,
+    nvmeTarget?: NvmeTarget,
   ) {
     this.folder = former?.folder ?? temporaryFolder();
     const memory = former?.memory ?? { ...emptyMemory("host-1" as HostId), ...LEADER };
@@ -100,7 +102,7 @@ export class DeviceFixture {
     const clock = this.#clock();
     const hangs = { warningAfterMs: 30_000, errorAfterMs: 120_000 };
     const answering = { answerTimeoutMs: ANSWER_TIMEOUT_MS, clock, log: silentLogger };
-    const given = { devices: configs, ledger, opener, mapper };
+    const given = { devices: configs, ledger, opener, mapper, nvmeTarget };
     const table = new DeviceTable({ ...given, maxInFlightIoPerDevice: 4, hangs, ...answering });
     this.devices = table;
     this.attachOrders = new AttachOrders(ledger, table);

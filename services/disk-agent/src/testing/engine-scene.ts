@@ -9,18 +9,27 @@ import { systemClock } from "@diskmesh/service";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { BlockDevices } from "../block-device/block-devices.js";
+import type { AgentConfig } from "../config.js";
 import type { Engine, EngineName } from "../exports/engine.js";
 import { ExportTable } from "../exports/export-table.js";
 import { NodeEngine } from "../exports/node-engine.js";
+import { machineBootId } from "../host/machine-boot-id.js";
 import { DeviceMapper, type Dmsetup } from "../kernel/device-mapper.js";
 import { KernelEngine } from "../kernel/kernel-engine.js";
-import type { AgentMemory, ExportSpec } from "../model/memory.js";
+import { type Nvme, nvmeOf } from "../kernel/nvme.js";
+import { AGENT_LIMITS } from "../limits.js";
+import { type AgentMemory, type ExportSpec, emptyMemory } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
 import { IoCounters } from "../nbd/io-counters.js";
 import { NbdServer } from "../nbd/server.js";
 import { QemuEngine } from "../qemu/qemu-engine.js";
+import { DeviceAccess } from "../remote/device-access.js";
+import { linkOverNbd } from "../remote/device-link.js";
+import { DeviceListener } from "../remote/device-listener.js";
+import { NvmeParts } from "../remote/nvme-parts.js";
+import { openRemotePart } from "../remote/wiring.js";
 import { BlockClient } from "./block-client.js";
-import { DeviceFixture, makeDeviceFile, runOf } from "./device-fixture.js";
+import { DeviceFixture, LEADER, makeDeviceFile, runOf } from "./device-fixture.js";
 import { holdersOf } from "./file-holders.js";
 
 export const DEVICE_BYTES = 1024 * 1024;
@@ -44,6 +53,15 @@ export type DiskClient = Pick<
   "sizeBytes" | "read" | "write" | "flush" | "writeZeroes" | "trim" | "disconnect"
 >;
 
+const HOST = "host-1" as HostId;
+const NO_NVME = { hostId: HOST, nvmeListen: { host: "127.0.0.1", port: 1 }, remoteIoTimeoutMs: 1_000 };
+
+/** Host of a session's disk that is not the devices' host, and the key that it proves. */
+export interface RemoteHolder {
+  readonly holderHostId: HostId;
+  readonly sessionKey: string;
+}
+
 /**
  * Device code and one engine, without an agent process. Devices a and b have files of their own; c and d lie on one
  * file.
@@ -57,6 +75,9 @@ export class EngineScene {
   /** True when the device files are drives, below which files lie. */
   readonly #hasDrives: boolean;
   readonly #clients: Pick<DiskClient, "disconnect">[] = [];
+  readonly hostId: HostId;
+  readonly #nvme: Nvme | undefined;
+  #listener: DeviceListener | undefined;
 
   constructor(
     readonly engine: EngineName,
@@ -69,6 +90,9 @@ export class EngineScene {
       /** True where the engine kernel gets regular files instead of drives. */
       readonly hasRegularFiles?: boolean;
       readonly dmsetup?: Dmsetup;
+      /** Another host than `host-1`, and its NVMe/TCP. */
+      readonly hostId?: HostId;
+      readonly nvme?: Nvme;
     } = {
       whyNoBlockDevices: "the test uses sockets",
     },
@@ -79,13 +103,16 @@ export class EngineScene {
     const folder = former?.folder ?? temporaryFolder();
     this.mapper = engine === "kernel" ? new DeviceMapper(folder, options.dmsetup) : undefined;
     this.#hasDrives = this.mapper !== undefined && !options.hasRegularFiles;
-    this.fixture = new DeviceFixture(devices, 4096, {}, { folder, ...former }, this.mapper);
+    this.hostId = options.hostId ?? HOST;
+    this.#nvme = options.nvme;
+    const memory = former?.memory ?? { ...emptyMemory(this.hostId), ...LEADER };
+    this.fixture = new DeviceFixture(devices, 4096, {}, { folder, memory }, this.mapper, options.nvme?.target);
     if (former === undefined)
       for (const [name, count] of Object.entries({ a: 1, b: 1, shared: 2 })) this.#makeFile(name, count * sizeBytes);
     mkdirSync(this.#exportsFolder, { recursive: true, mode: 0o700 });
     const { ledger, devices: table } = this.fixture;
     const common = { ledger, devices: table, clock: systemClock, log: silentLogger };
-    const host = { hostId: "host-1" as HostId, folder: this.#exportsFolder, clock: systemClock, log: silentLogger };
+    const host = { hostId: this.hostId, folder: this.#exportsFolder, clock: systemClock, log: silentLogger };
     const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices, io: this.io });
     const engines = [engine, ...(options.lastEngine ? [options.lastEngine] : [])].map((name) => this.#makeEngine(name));
     this.exports = new ExportTable({ ...common, engines, blockDevices, maxEndedExports: 10 });
@@ -105,21 +132,25 @@ export class EngineScene {
   }
 
   #makeEngine(name: EngineName): Engine {
-    const { devices } = this.fixture;
+    const { devices, ledger } = this.fixture;
+    const log = silentLogger;
+    const config = { remoteIoTimeoutMs: ENGINE_LIMITS.ioTimeoutMs } as AgentConfig;
+    const edges = { clock: systemClock, random: Math.random, linkDevice: linkOverNbd };
     const common = {
-      hostId: "host-1" as HostId,
+      hostId: this.hostId,
       folder: this.#exportsFolder,
       devices,
-      openRemotePart: () => {
-        throw new Error("all devices are local");
-      },
+      openRemotePart: openRemotePart({ config, limits: AGENT_LIMITS, ledger, log }, edges),
       limits: ENGINE_LIMITS,
       clock: systemClock,
       log: silentLogger,
     };
-    const linkDevice = () => Promise.reject(new Error("all devices are local"));
-    if (this.mapper !== undefined && name === "kernel")
-      return new KernelEngine({ ...common, mapper: this.mapper, io: this.io });
+    const linkDevice = linkOverNbd;
+    if (this.mapper !== undefined && name === "kernel") {
+      const { nvme = { host: nvmeOf(NO_NVME, log).host, whyNot: "the test has one host" } } = { nvme: this.#nvme };
+      const remote = new NvmeParts({ nvme, ledger, log });
+      return new KernelEngine({ ...common, mapper: this.mapper, remote, io: this.io });
+    }
     if (name === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000, io: this.io });
     return new NodeEngine({ ...common, listenNbd: (options) => NbdServer.listen(options, this.io) });
   }
@@ -131,6 +162,20 @@ export class EngineScene {
     await this.fixture.devices.start({ waitMs: 60_000 });
     for (const { failure } of this.fixture.devices.all()) if (failure !== undefined) throw new Error(failure.message);
     await this.exports.start();
+  }
+
+  /** Serves the devices to holders on other hosts, and returns the port. */
+  async listen(port = 0): Promise<number> {
+    const { devices, ledger } = this.fixture;
+    const { ioTimeoutMs: takeOverTimeoutMs, negotiationTimeoutMs } = ENGINE_LIMITS;
+    const id = await machineBootId();
+    const access = new DeviceAccess({ devices, ledger, machineBootId: id, takeOverTimeoutMs, nvme: this.#nvme });
+    const limits = { maxInFlightRequests: 64, maxInFlightBytes: 64 * DEVICE_BYTES, negotiationTimeoutMs };
+    const log = silentLogger;
+    const listener = { access, host: "127.0.0.1", port, limits, clock: systemClock, log };
+    this.#listener = await DeviceListener.start(listener);
+    this.#listener.requireListening();
+    return this.#listener.port;
   }
 
   /** Opens a session on the devices and serves the disk in it. */
@@ -145,9 +190,9 @@ export class EngineScene {
   }
 
   /** Opens a session on the devices, and resolves once every one of them has granted it. */
-  async open(diskId: string, number: number, ids: readonly string[]): Promise<void> {
+  async open(diskId: string, number: number, ids: readonly string[], holder?: RemoteHolder): Promise<void> {
     const stamp = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 1, deviceGeneration: 0 };
-    const wish = { number, purpose: "disk" as const, diskId, holderHostId: "host-1" };
+    const wish = { number, purpose: "disk" as const, diskId, ...(holder ?? { holderHostId: this.hostId }) };
     const came = await this.fixture.sessions.open(
       ids.map((id) => runOf(id)),
       wish,
@@ -200,6 +245,7 @@ export class EngineScene {
   /** Stops the agent's part. Daemons go on. */
   async leave(): Promise<{ folder: string; memory: AgentMemory }> {
     await this.exports.close();
+    await this.#listener?.close();
     await this.fixture.stop();
     return { folder: this.fixture.folder, memory: this.fixture.ledger.memory };
   }
@@ -211,7 +257,9 @@ export class EngineScene {
     for (const client of this.#clients) await client.disconnect().catch(() => undefined);
     if (this.mapper === undefined) return;
     // The kernel removes a device a little after its last user has closed it.
-    await eventually(async () => expect(await this.mapper?.endAll()).to.deep.equal([]));
+    await eventually(async () =>
+      expect(await this.mapper?.endAll(() => this.#nvme?.target.endAll() ?? Promise.resolve())).to.deep.equal([]),
+    );
     if (!this.#hasDrives) return;
     for (const name of ["a", "b", "shared"])
       execFileSync("losetup", ["--detach", readlinkSync(join(this.fixture.folder, name))]);

@@ -1,0 +1,80 @@
+import { connectOverTls, type TlsTarget, UnknownIdentityError } from "../nbd/tls.js";
+
+/** `offer` asks whether a host serves a part by NVMe/TCP, and `share` makes it do so. */
+export type ShareVerb = "offer" | "share";
+
+/** Answer of a device's host to a holder that has proved the key of the session. */
+export interface ShareAnswer {
+  /** Reason why the host does not serve the part by NVMe/TCP. */
+  readonly whyNot?: string | undefined;
+  /** Error of a part that may be served later. */
+  readonly error?: string | undefined;
+  /** Subsystem and address of a part that is served. The host may be a name. */
+  readonly nqn?: string | undefined;
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+}
+
+const MAX_ANSWER_BYTES = 4_096;
+const TIMEOUT_MS = 20_000;
+
+/** Returns the identity with which a holder asks, in place of the one of an NBD connection. */
+export function formatShareRequest(verb: ShareVerb, identity: string): string {
+  return `${verb}:${identity}`;
+}
+
+/** Returns what a holder asks; undefined for the identity of an NBD connection. */
+export function parseShareRequest(text: string): { readonly verb: ShareVerb; readonly identity: string } | undefined {
+  const [, verb, identity = ""] = /^(offer|share):(.+)$/.exec(text) ?? [];
+  return verb === undefined ? undefined : { verb: verb as ShareVerb, identity };
+}
+
+/**
+ * Asks a device's host, over TLS with the key of the session. Agents without NVMe/TCP know no such identity, and are answered
+ * for. Throws when the host does not answer.
+ */
+export async function askForShare(target: TlsTarget, signal: AbortSignal): Promise<ShareAnswer> {
+  const timeout = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
+  try {
+    const socket = await connectOverTls(target, { signal: timeout, silenceTimeoutMs: TIMEOUT_MS });
+    const abort = () => void socket.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`));
+    timeout.addEventListener("abort", abort);
+    try {
+      let text = "";
+      for await (const chunk of socket) {
+        text += chunk;
+        if (text.length > MAX_ANSWER_BYTES) throw new Error(`the answer has more than ${MAX_ANSWER_BYTES} bytes`);
+        if (text.endsWith("\n")) break;
+      }
+      return parseAnswer(text);
+    } finally {
+      timeout.removeEventListener("abort", abort);
+      socket.destroy();
+    }
+  } catch (error) {
+    if (!(error instanceof UnknownIdentityError)) throw error;
+    return { whyNot: `the agent at ${target.host}:${target.port} serves nothing by NVMe/TCP, or refuses the session` };
+  }
+}
+
+export function formatAnswer(answer: ShareAnswer): string {
+  return `${JSON.stringify(answer)}\n`;
+}
+
+function parseAnswer(text: string): ShareAnswer {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    throw new Error(`the answer is malformed: ${JSON.stringify(text.slice(0, 200))}`);
+  }
+  const { whyNot, error, nqn, host, port } = (answer ?? {}) as Record<string, unknown>;
+  const textOf = (value: unknown) => (typeof value === "string" ? value : undefined);
+  return {
+    whyNot: textOf(whyNot),
+    error: textOf(error),
+    nqn: textOf(nqn),
+    host: textOf(host),
+    port: Number.isInteger(port) ? Number(port) : undefined,
+  };
+}
