@@ -19,6 +19,7 @@ export const PROGRAMS = [
     "seq",
     "sh",
   ],
+  ...["ip", "ln", "mkdir", "rm", "rmdir", "sleep"],
   ...["mkfs.ext4", "resize2fs", "e2fsck", "mkfs.xfs", "xfs_growfs", "xfs_repair"],
 ];
 

@@ -22,7 +22,10 @@ const FAILING = {
 const FAILING_SECTOR = 2048;
 const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
 /** Modules of the trials. Kernels that have some built in lack their modules. */
-const MODULES = ["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs", ...DRIVERS];
+const MODULES = [
+  ...["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs", "nvmet-tcp", "nvme-tcp"],
+  ...DRIVERS,
+];
 const MODPROBE_TIMEOUT_MS = 60_000;
 /** Time limit of a start. */
 const START_TIMEOUT_MS = 900_000;

@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { inspect } from "node:util";
 import { config } from "chai";
 import Mocha from "mocha";
+import { liveHost } from "./trials/between-life.js";
 import { live } from "./trials/life.js";
 import { takeTally } from "./trials/tally.js";
 
@@ -24,6 +25,7 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   requests: () => import("./trials/requests.js"),
   fences: () => import("./trials/many-fences.js"),
   kills: () => import("./trials/engine-kills.js"),
+  between: async () => [await import("./trials/between.js"), await import("./trials/between-kills.js")],
 };
 
 const TEST_TIMEOUT_MS = 600_000;
@@ -75,6 +77,8 @@ function becomeInit(): void {
     spawnSync("mount", ["-t", type, type, folder], { stdio: "inherit" });
   }
   for (const name of readdirSync("/modules").sort()) spawnSync("insmod", [`/modules/${name}`], { stdio: "inherit" });
+  spawnSync("mount", ["-t", "configfs", "configfs", "/sys/kernel/config"], { stdio: "inherit" });
+  spawnSync("ip", ["link", "set", "lo", "up"], { stdio: "inherit" });
   // Shows all messages of the kernel from here on.
   writeFileSync("/proc/sys/kernel/printk", "8");
 }
@@ -119,4 +123,5 @@ async function serve(path: string | undefined): Promise<void> {
 const [mode, path = "", lastCall] = process.argv.slice(2);
 if (mode === "titles") await printTitles();
 else if (mode === "life") await live(path, Number(lastCall));
+else if (mode === "host") await liveHost(path, lastCall ?? "");
 else await serve(path || undefined);

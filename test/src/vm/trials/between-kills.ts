@@ -1,0 +1,102 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { HostId } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { DISK, endStorage, HOLDER, nqns, STORAGE, sceneOf } from "./between-hosts.js";
+import { formerLifeOf, HERE, type LifeOrder, THERE } from "./between-life.js";
+import { CheckedWriter } from "./checked-writer.js";
+import { Devices } from "./device-mapper.js";
+import { makeDrives, unwind } from "./engine-drives.js";
+import { count } from "./tally.js";
+
+const DEPTH = 4;
+/** Rest after each write, so that the agents start soon on one processor. */
+const REST_MS = 20;
+/** Kills of each agent once its life has said that it is ready, and at a moment of its start. */
+const KILLS = 2;
+const LATEST = 9;
+
+/** Starts a life, and resolves to what it has printed once it is ready; undefined when it was killed before. */
+async function begin(
+  order: LifeOrder,
+  killAfterMs?: number,
+): Promise<{ life: ChildProcess; said: string | undefined }> {
+  const program = [...process.execArgv, process.argv[1] ?? "", "host", "", JSON.stringify(order)];
+  const life = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "inherit"] });
+  if (killAfterMs !== undefined) setTimeout(() => life.kill("SIGKILL"), killAfterMs);
+  for await (const line of createInterface({ input: life.stdout })) return { life, said: line };
+  return { life, said: undefined };
+}
+
+async function kill(life: ChildProcess): Promise<void> {
+  if (life.exitCode !== null || life.signalCode !== null) return;
+  const ended = once(life, "exit");
+  life.kill("SIGKILL");
+  await ended;
+}
+
+describe("agents of both hosts that are killed", () => {
+  it("fail no I/O, lose no write, and fence later", async () => {
+    await using devices = new Devices();
+    const folders = new Map<HostId, string>([
+      [STORAGE, (await makeDrives(devices)).folder],
+      [HOLDER, (await makeDrives(devices)).folder],
+    ]);
+    const orderOf = (hostId: HostId, port: number, isFirst: boolean) => ({
+      ...{ folder: folders.get(hostId) ?? "", hostId, port, isFirst },
+    });
+    const lives = new Map<HostId, ChildProcess>();
+    devices.later(async () => {
+      for (const life of lives.values()) await kill(life);
+    });
+    const run = async (hostId: HostId, port: number, isFirst: boolean, killAfterMs?: number) => {
+      const { life, said } = await begin(orderOf(hostId, port, isFirst), killAfterMs);
+      lives.set(hostId, life);
+      return said;
+    };
+    const port = Number(await run(STORAGE, 0, true));
+    const beganMs = performance.now();
+    const path = (await run(HOLDER, port, true)) ?? "";
+    const startMs = performance.now() - beganMs;
+    const writer = await CheckedWriter.start(path, DEPTH, REST_MS);
+    await writer.progress();
+    for (let kills = 0; kills < KILLS; kills++)
+      for (const hostId of [STORAGE, HOLDER]) {
+        const life = lives.get(hostId);
+        if (life !== undefined) await kill(life);
+        await writer.progress();
+        const half = await run(hostId, port, false, Math.random() * startMs);
+        const halfLife = lives.get(hostId);
+        if (halfLife !== undefined) await kill(halfLife);
+        await writer.progress();
+        const said = await run(hostId, port, false);
+        expect(said, `after ${half ?? "a start that was killed"}`).to.equal(hostId === STORAGE ? `${port}` : path);
+        await writer.progress();
+        count("kills of agents between hosts");
+      }
+    expect(writer.errors).to.deep.equal([]);
+    for (const life of lives.values()) await kill(life);
+    const storage = sceneOf(STORAGE, await formerLifeOf(STORAGE, folders.get(STORAGE) ?? ""));
+    const holder = sceneOf(HOLDER, await formerLifeOf(HOLDER, folders.get(HOLDER) ?? ""));
+    devices.later(async () => {
+      await holder.exports.end(DISK, LATEST);
+      await unwind(holder);
+      await storage.leave();
+      await endStorage(storage);
+    });
+    await storage.start();
+    await holder.start();
+    await writer.progress();
+    await storage.open(DISK, LATEST, THERE);
+    await writer.ended();
+    expect(new Set(writer.errors)).to.deep.equal(new Set(["EIO"]));
+    expect(await writer.faults(join(folders.get(STORAGE) ?? "", "a"))).to.deep.equal([]);
+    await writer.stop();
+    await holder.exports.end(DISK, LATEST);
+    await holder.open("disk-2", LATEST, HERE);
+    await eventually(() => expect(nqns()).to.deep.equal({ served: [], connected: [] }));
+  });
+});
