@@ -87,8 +87,12 @@ describe("a registry whose store and backups are lost", function () {
   it("without a host that is away: its disks are named, and nothing of it is changed until it is back", async () => {
     const hostsOf = ({ parts }: Disk) => parts.flatMap(({ copies }) => copies.map(({ hostId }) => hostId));
     const away = hostsOf(await drill.disk(WIDE)).find((hostId) => hostId !== "host-1") ?? "";
-    const elsewhere = (await drill.disks()).find(
-      (disk) => !hostsOf(disk).includes(away) && drill.isWrittenAndDetached(disk.diskId),
+    const devicesOf = ({ parts }: Disk) => parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId));
+    const listed = await drill.disks();
+    // A device with a part of a disk that is not rebuilt is held, and with it the fences of all its disks.
+    const held = new Set(listed.filter((disk) => hostsOf(disk).includes(away)).flatMap(devicesOf));
+    const elsewhere = listed.find(
+      (disk) => !devicesOf(disk).some((deviceId) => held.has(deviceId)) && drill.isWrittenAndDetached(disk.diskId),
     );
     const heldId = elsewhere?.diskId ?? "";
     await drill.publish(heldId, away);
