@@ -3,7 +3,6 @@ import {
   appendFileSync,
   chmodSync,
   cpSync,
-  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -289,9 +288,18 @@ function folderWithNode(): string {
 function programOf(service: string, layout: MeshLayout): string {
   const config = layout.configFile(service === "disk-agent" ? "disk-agent-host-1" : service);
   const lines = readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry) && existsSync(`/proc/${entry}/cmdline`))
-    .map((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8"));
+    .filter((entry) => /^\d+$/.test(entry))
+    .map(commandLineOf);
   return lines.find((line) => line.split("\0").includes(config)) ?? `no process runs with ${config}`;
+}
+
+/** Returns the command line of a process; empty when the process has ended. */
+function commandLineOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+  } catch {
+    return "";
+  }
 }
 
 async function read(url: string, layout: MeshLayout): Promise<string> {
