@@ -7,6 +7,7 @@ import { expect } from "chai";
 import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { ended } from "./mesh/typed-lines.js";
 
 const GRACE_MS = 3_600_000;
 const SERVICES = ["disk-registry", "director", "host-1"] as const;
@@ -27,12 +28,7 @@ describe("a deleted disk that is kept, by the diskmesh command", () => {
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
-  const ended = async (line: string, code: number) => {
-    const result = await mesh.typed(...line.split(" "));
-    expect(result.code, `${line}: ${result.out}${result.err}`).to.equal(code);
-    return `${result.out}${result.err}`;
-  };
-  const done = (line: string) => ended(line, 0);
+  const done = (line: string) => ended(mesh, line, 0);
   const killed = async (...names: readonly string[]) => {
     await Promise.all(names.map((name) => mesh.process(name).kill()));
     await Promise.all(names.map((name) => mesh.process(name).start()));
@@ -84,20 +80,20 @@ describe("a deleted disk that is kept, by the diskmesh command", () => {
   });
 
   it("bad input: an unknown name, a name that another disk has, one name of two deleted disks", async () => {
-    expect(await ended("undelete never", 1)).to.contain("there is no disk never");
-    expect(await ended("delete never --now", 1)).to.contain("no deleted disk with the name or id never is kept");
+    expect(await ended(mesh, "undelete never", 1)).to.contain("there is no disk never");
+    expect(await ended(mesh, "delete never --now", 1)).to.contain("no deleted disk with the name or id never is kept");
     const first = await provided("twice");
     await done("delete twice");
     const second = await provided("twice");
-    expect(await ended("undelete twice", 2)).to.contain(`another disk named twice now, ${second}`);
+    expect(await ended(mesh, "undelete twice", 2)).to.contain(`another disk named twice now, ${second}`);
     await done("delete twice");
-    const both = await ended("undelete twice", 2);
+    const both = await ended(mesh, "undelete twice", 2);
     for (const diskId of [first, second]) expect(both).to.contain(`${diskId} (deleted `);
     expect(await done(`undelete ${first}`)).to.contain("disk `twice` is back");
     await done("delete twice --now");
     await done(`delete ${second} --now`);
     expect(await done("disks --deleted")).to.contain("no deleted disks are kept");
-    expect(await ended(`undelete ${second}`, 1)).to.contain("there is no disk");
+    expect(await ended(mesh, `undelete ${second}`, 1)).to.contain("there is no disk");
   });
 
   it("gives its bytes, erased, to a disk that has no other room, and no earlier", async () => {

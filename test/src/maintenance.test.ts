@@ -1,0 +1,95 @@
+import { randomUUID } from "node:crypto";
+import { OnHostSilence } from "@diskmesh/api/registry";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { wholeFleet } from "./mesh/fleets.js";
+import { addHosts, devicesReady } from "./mesh/steps.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+import { ended } from "./mesh/typed-lines.js";
+
+const SILENCE_MS = 1_500;
+const DEVICE_BYTES = 8 * MIB_BYTES;
+const DISK_BYTES = 2 * MIB_BYTES;
+/** More disks than the fleet has room for. */
+const MANY = 30;
+const PATIENCE = { everyMs: 100, timeoutMs: 60_000 };
+
+/** Announces work on hosts, and keeps room to empty them, while their agents and the registry are killed. */
+describe("work on hosts, by the diskmesh command", () => {
+  let mesh: TestMesh;
+
+  before(async () => {
+    const overrides = {
+      "disk-agent": { engine: "node" },
+      "disk-registry": {
+        heartbeat: { intervalMs: 200, timeoutMs: SILENCE_MS, probationMs: 0 },
+        pools: { default: { keepRepairRoom: true } },
+      },
+    };
+    mesh = await TestMesh.start(wholeFleet({ hosts: 5, devicesPerHost: 1, deviceSizeBytes: DEVICE_BYTES, overrides }));
+    await addHosts(mesh);
+    await devicesReady(mesh);
+    await mesh.clients.registry.createDisk({ diskId: "served", sizeBytes: MIB_BYTES, hostId: "host-1" });
+    const onHostSilence = OnHostSilence.FENCE;
+    await mesh.clients.registry.publishDisk({ diskId: "served", hostId: "host-1", onHostSilence });
+  });
+  after(() => mesh?.[Symbol.asyncDispose]());
+
+  const done = (line: string) => ended(mesh, line, 0);
+  const restartRegistry = async () => {
+    await mesh.process("disk-registry").kill();
+    await mesh.process("disk-registry").start();
+    await eventually(() => done("hosts"), PATIENCE);
+  };
+  const stateOf = async (hostId = "host-1") =>
+    (await done("hosts")).split("\n").find((line) => line.startsWith(`${hostId} `)) ?? "";
+  const fenceOf = async () => (await mesh.clients.registry.getDisk({ diskId: "served" })).disk?.fence;
+
+  it("bad input: an unknown host, no time, too long a time", async () => {
+    expect(await ended(mesh, "maintenance host-9 --for 30m", 1)).to.contain("host-9");
+    expect(await ended(mesh, "maintenance host-1 --for soon", 2)).to.contain("soon");
+    expect(await ended(mesh, "maintenance host-1 --for 8d", 1)).to.contain("give from 1 s to 7 days");
+    expect(await done("hosts --state-is maintenance")).not.to.contain("host-1");
+  });
+
+  it("its silence fences nothing, also after a kill of the registry; later silence does", async () => {
+    await done("maintenance host-1 --for 30m");
+    await mesh.process("host-1").kill();
+    await restartRegistry();
+    await mesh.process("host-2").kill();
+    await eventually(async () => expect(await stateOf("host-2")).to.contain("UNAVAILABLE"), PATIENCE);
+    expect(await stateOf()).to.contain("in maintenance until");
+    expect(await fenceOf()).to.equal(undefined);
+
+    await mesh.process("host-1").start();
+    await eventually(
+      async () =>
+        expect(await stateOf())
+          .to.contain("ONLINE")
+          .and.not.contain("maintenance"),
+      PATIENCE,
+    );
+    expect(await fenceOf()).to.equal(undefined);
+    await mesh.process("host-1").kill();
+    await eventually(async () => expect((await fenceOf())?.hostId).to.equal("host-1"), PATIENCE);
+    await mesh.process("host-1").start();
+    await eventually(async () => expect(await stateOf()).to.contain("ONLINE"), PATIENCE);
+  });
+
+  it("a pool keeps the room to empty a host, also after a kill of the registry", async () => {
+    const refusal = () => rejection(fill(), Error);
+    expect((await refusal()).message).to.contain("keepRepairRoom");
+    const { disks } = await mesh.clients.registry.listDisks({});
+    await restartRegistry();
+    expect((await refusal()).message).to.contain("keepRepairRoom");
+    expect((await mesh.clients.registry.listDisks({})).disks).to.have.lengthOf(disks.length);
+  });
+
+  /** Makes disks until one is refused. */
+  async function fill(): Promise<void> {
+    for (let made = 0; made < MANY; made++)
+      await mesh.clients.registry.createDisk({ diskId: `disk-${randomUUID()}`, sizeBytes: DISK_BYTES, az: "z1" });
+  }
+});
