@@ -56,7 +56,7 @@ function deviceTrouble(world: World, node: AgentRun, place: AgentRun["devices"][
       break;
     case "ATTACHING":
       // Only a device with a real fault may stay unusable, and then it must report the fault.
-      if (!isBroken(node, deviceId, replaced) && !isHeldElsewhere(world, node, path, device))
+      if (!isBroken(node, deviceId, replaced) && !isHeldElsewhere(world, node, path, device) && !isOfOther(device))
         trouble.push(`${deviceId} is ATTACHING: ${device.lastError}`);
       break;
     case "CLOSING":
@@ -98,6 +98,14 @@ function isBroken(node: AgentRun, deviceId: string, replaced: boolean): boolean 
   const path = node.devices.find((place) => place.deviceId === deviceId)?.path ?? "";
   const open = node.machine.openDrive(path);
   return replaced || (open !== undefined && open !== node.machine.drives.get(path));
+}
+
+/**
+ * Returns whether the drive in the device's place was labelled as another device elsewhere, and the device reports that. Its
+ * agent remembers an erase of the whole drive, so the registry takes the label for a user's bytes; an operator must decide.
+ */
+function isOfOther({ lastError }: StoredDevice): boolean {
+  return lastError.includes("carries another label than it did");
 }
 
 /**
