@@ -88,7 +88,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 9300,
-    foundBy: 1976,
+    foundBy: 2120,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

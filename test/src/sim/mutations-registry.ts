@@ -177,7 +177,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 1200,
-    foundBy: 5,
+    foundBy: 16,
     replaced: [
       inPlaceOf(
         "disk-registry/model/devices/attach-states",

@@ -96,7 +96,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 94,
+    foundBy: 484,
     name: "grant-before-table",
     mistake: "the agent opens sessions of runs that the device's table does not have yet",
     replaced: [
@@ -134,6 +134,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
+    foundBy: 94,
     name: "erased-run-in-table",
     mistake: "the agent leaves erased runs in the device's table",
     replaced: [
@@ -151,7 +152,8 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 402,
+    withinSeeds: 38_000,
+    foundBy: 12852,
     scenario: "parts are split",
     name: "free-run-of-other-part",
     mistake: "a run is freed when the first of the parts has moved into which its part was split",
