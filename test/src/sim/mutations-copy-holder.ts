@@ -20,7 +20,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-acknowledge-before-drop",
-    foundBy: 13,
+    foundBy: 20,
     mistake: "a write is acknowledged without a failed copy before the registry has dropped it",
     replaced: [
       inPlaceOf(
@@ -206,7 +206,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-amid-writes",
-    foundBy: 748,
+    foundBy: 195,
     scenario: "moves",
     mistake: "a snapshot is cut while writes are in flight",
     replaced: [
@@ -259,7 +259,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-off-writes",
-    foundBy: 13,
+    foundBy: 20,
     mistake: "a holder that hears none but its own copy acknowledges writes on it alone",
     replaced: [
       inPlaceOf(
@@ -274,7 +274,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-off-reads",
-    foundBy: 97,
+    foundBy: 240,
     mistake: "a holder reads its own copy although it does not hear the others",
     replaced: [
       inPlaceOf(

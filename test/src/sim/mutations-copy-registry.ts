@@ -118,7 +118,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-renewed-as-clean",
-    foundBy: 208,
+    foundBy: 287,
     mistake: "a publication that is renewed for the same host is taken for clean",
     replaced: [
       inPlaceOf(
@@ -183,7 +183,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-free-too-early",
-    foundBy: 19,
+    foundBy: 27,
     mistake: "a copy is erased before its holder follows a layout without it",
     replaced: [
       inPlaceOf(

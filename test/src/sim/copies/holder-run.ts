@@ -30,6 +30,7 @@ import {
   wordsOf,
 } from "@diskmesh/disk-agent/simulation";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import { mustEndFirst } from "./locks.js";
 import { BLOCKS, type CopyWorld, type Io, type IoAnswer, REGISTRY, type Said } from "./parts.js";
 
 const TICK_MS = 1_000;
@@ -228,6 +229,7 @@ export class HolderRun {
   /** Does all that can be done now. */
   #go(): void {
     if (this.isGone) return;
+    this.#noteServing();
     this.holder = beginDraining(endOfFailed(this.holder));
     const wasCut = this.holder.snapshot?.phase === "cut";
     const inFlight = this.#running.filter(({ request }) => request.kind === "write" && request.answers.size > 0);
@@ -236,7 +238,6 @@ export class HolderRun {
       this.world.watch.cut(this.diskId, this.holder.snapshot.jobId, this.holder.snapshot.targets);
     this.holder = bind(this.holder);
     if (this.hasAgent) this.#writeRecords();
-    this.#noteServing();
     this.#fill();
     for (const running of [...this.#running]) this.#advance(running);
     if (this.hasAgent) this.#say();
@@ -297,35 +298,34 @@ export class HolderRun {
   #copy(part: number, { deviceId }: Leg, block: number): void {
     const source = readLeg(this.holder, part);
     if (source === undefined || this.#isLocked(part, block, undefined)) return;
-    const lock = `${source.deviceId} ${deviceId} ${part} ${block}`;
+    // Once it is read, the copy depends on its target alone: a write on its way lands whatever becomes of the source.
+    const writing = `${deviceId} copy`;
+    if (this.#filling.has(writing)) return;
     const connection = this.#connections.get(deviceId);
-    this.#once(`${deviceId} copy ${source.deviceId}`, (done) => {
-      this.#busy.add(lock);
-      const free = (): void => {
-        done();
-        this.#busy.delete(lock);
-      };
+    this.#once(`${writing} ${source.deviceId}`, (noteRead) => {
+      const readLock = `${source.deviceId} ${deviceId} ${part} ${block}`;
+      this.#busy.add(readLock);
       this.#io(part, source.deviceId, { kind: "read", block }, (value) => {
         if (connection !== this.#connections.get(deviceId)) return;
-        this.#io(part, deviceId, { kind: "write", block, value }, () => {
-          free();
-          this.holder = noteCopied(this.holder, part, deviceId, { block, blocks: BLOCKS });
+        noteRead();
+        this.#busy.delete(readLock);
+        this.#once(writing, (done) => {
+          const lock = `${deviceId} ${part} ${block}`;
+          this.#busy.add(lock);
+          this.#io(part, deviceId, { kind: "write", block, value }, () => {
+            done();
+            this.#busy.delete(lock);
+            this.holder = noteCopied(this.holder, part, deviceId, { block, blocks: BLOCKS });
+          });
         });
       });
     });
   }
 
-  /** Returns whether another request must end first: of a block one write, or one copy, is on its way at a time. */
   #isLocked(part: number, block: number, before: Running | undefined): boolean {
-    const suffix = ` ${part} ${block}`;
-    if ([...this.#busy].some((key) => key.endsWith(suffix))) return true;
-    for (const other of this.#running) {
-      if (other === before) return false;
-      const { request } = other;
-      if (request.kind !== "write" || request.part !== part || request.block !== block) continue;
-      if (before !== undefined || request.answers.size > 0) return true;
-    }
-    return false;
+    if ([...this.#busy].some((key) => key.endsWith(` ${part} ${block}`))) return true;
+    const earlier = before === undefined ? this.#running : this.#running.slice(0, this.#running.indexOf(before));
+    return earlier.some(({ request }) => mustEndFirst(request, { kind: before?.request.kind, part, block }));
   }
 
   #advance(running: Running): void {

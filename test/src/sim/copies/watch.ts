@@ -4,6 +4,13 @@ import { type BlockHistory, DiskHistory } from "./history.js";
 import { whyNotLinear } from "./linear.js";
 import type { BlockAt, CopyWorld, SimDrive } from "./parts.js";
 
+/** Contents of a snapshot's targets, and the moment of the cut. */
+interface Cut {
+  readonly diskId: DiskId;
+  readonly contents: readonly (readonly number[])[];
+  readonly moment: number;
+}
+
 /** Watches what the protocol promises. */
 export class Watch {
   readonly histories = new Map<DiskId, DiskHistory>();
@@ -14,7 +21,7 @@ export class Watch {
     "snapshots cut": 0,
     "disks proven after a restore": 0,
   };
-  readonly #cuts = new Map<string, readonly (readonly number[])[]>();
+  readonly #cuts = new Map<string, Cut>();
   #moment = 0;
   /** Called when a set of counting copies has changed. */
   onChange: ((disk: CopiedDisk) => void) | undefined;
@@ -41,8 +48,11 @@ export class Watch {
       this.#count(before, after);
       return;
     }
-    const cut = [...this.#cuts].find(([jobId]) => this.world.snapshotId(jobId) === diskId);
-    this.histories.set(diskId, cut === undefined ? DiskHistory.empty(parts.length) : new DiskHistory(cut[1]));
+    const [, cut] = [...this.#cuts].find(([jobId]) => this.world.snapshotId(jobId) === diskId) ?? [];
+    this.histories.set(diskId, cut === undefined ? DiskHistory.empty(parts.length) : new DiskHistory(cut.contents));
+    if (cut === undefined) return;
+    for (const [part, blocks] of (this.histories.get(cut.diskId)?.parts ?? []).entries())
+      for (const [block, history] of blocks.entries()) history.isNow(cut.contents[part]?.[block] ?? -1, cut.moment);
   }
 
   #count(before: CopiedDisk, after: CopiedDisk): void {
@@ -113,14 +123,14 @@ export class Watch {
         );
   }
 
-  /** A holder has cut: at this moment the targets have what the disk has. */
+  /**
+   * A holder has cut: at this moment the targets have what the disk has, unless one of them has lost its power. That ends
+   * the snapshot before it becomes a disk.
+   */
   cut(diskId: DiskId, jobId: string, targets: readonly DeviceId[]): void {
-    const now = this.moment();
     const contents = targets.map((deviceId) => [...this.world.driveOf(deviceId).contents]);
-    this.#cuts.set(jobId, contents);
+    this.#cuts.set(jobId, { diskId, contents, moment: this.moment() });
     this.done["snapshots cut"] += 1;
-    for (const [part, blocks] of (this.histories.get(diskId)?.parts ?? []).entries())
-      for (const [block, history] of blocks.entries()) history.isNow(contents[part]?.[block] ?? -1, now);
   }
 
   readFrom(diskId: DiskId, part: number, deviceId: DeviceId): void {
