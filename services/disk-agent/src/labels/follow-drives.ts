@@ -36,7 +36,9 @@ export class FollowDrives {
     const moved = [...moves.keys()].map((deviceId) => devices.get(deviceId));
     for (const device of moved) if (device.holds) letGo(device, moves);
     const areFree = () => moved.every((device) => device.released) || undefined;
-    if (!(await devices.until(areFree))) return;
+    await devices.until(areFree);
+    // An order may have attached one of them meanwhile.
+    if (!areFree()) return;
     devices.move(moves);
     for (const [deviceId, path] of moves) log.warn({ deviceId, path }, "device has followed its drive to another path");
     onChange();
