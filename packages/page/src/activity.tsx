@@ -49,7 +49,7 @@ export function Activity() {
             I/O of all disks{" "}
             <span class="count">
               {io
-                ? `${perSecond(io.readBytes)} read, ${perSecond(io.writtenBytes)} written, ${Math.round(io.reads + io.writes)} operations/s${uncountedText(io)}`
+                ? `${perSecond(io.readBytes)} read, ${perSecond(io.writtenBytes)} written, ${Math.round(io.reads + io.writes)} operations/s`
                 : "not known now"}
             </span>
           </h2>
@@ -118,11 +118,6 @@ function perMinute(samples: readonly ActivitySample[], count: "ended" | "failed"
     const before = samples[index - 1];
     return before === undefined ? null : (tasks[count] * MINUTE_MS) / Math.max(1, atMs - before.atMs);
   });
-}
-
-function uncountedText({ uncountedDisks }: NonNullable<ActivitySample["io"]>): string {
-  if (uncountedDisks === 0) return "";
-  return `, without ${uncountedDisks} ${uncountedDisks === 1 ? "disk" : "disks"} of which nobody counts the I/O`;
 }
 
 function taskText(samples: readonly ActivitySample[]): string {

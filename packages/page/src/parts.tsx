@@ -63,7 +63,7 @@ function DiskIo({ answer }: { readonly answer: PartsAnswer }) {
           [
             "written",
             io.isUncounted
-              ? "nobody counts it: a storage daemon serves the disk"
+              ? "not counted: its agent has served too many disks since its start"
               : `${sizeText(io.writtenBytes)} in ${countText(io.writes, "write")}${now(written.at(-1))}`,
           ],
           ["errors", io.errors === 0 ? "none" : io.errors.toLocaleString("en")],

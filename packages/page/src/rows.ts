@@ -291,7 +291,7 @@ export interface DiskPanelAnswer {
     readonly writtenBytes: number;
     /** Failed requests. */
     readonly errors: number;
-    /** True: nobody counts the disk's I/O, and the counters are 0. */
+    /** True: the disk has no counters of its own, and the counters are 0. */
     readonly isUncounted: boolean;
     /** Requests without an answer, and the age of the oldest. */
     readonly openRequests: number;
@@ -372,8 +372,6 @@ export interface ActivitySample {
     readonly readBytes: number;
     readonly writes: number;
     readonly writtenBytes: number;
-    /** Published disks whose I/O nobody counts now. */
-    readonly uncountedDisks: number;
   } | null;
   /** Numbers of tasks. */
   readonly tasks: {

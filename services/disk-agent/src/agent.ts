@@ -28,6 +28,7 @@ import { type Chosen, chooseEngine } from "./exports/choose-engine.js";
 import { diskIdOfExport } from "./exports/export-path.js";
 import { ExportTable } from "./exports/export-table.js";
 import { makeEngines } from "./exports/make-engines.js";
+import { endFormerDaemons } from "./former-daemons.js";
 import { machineBootId } from "./host/machine-boot-id.js";
 import { Claims } from "./labels/claims.js";
 import { FollowDrives } from "./labels/follow-drives.js";
@@ -37,7 +38,7 @@ import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { makeCopier } from "./moves/make-copier.js";
 import { clearDeadSockets } from "./nbd/dead-socket.js";
-import { IoCounters, observeUncounted } from "./nbd/io-counters.js";
+import { IoCounters } from "./nbd/io-counters.js";
 import { NbdServer } from "./nbd/server.js";
 import { RegistrationDue } from "./registration-due.js";
 import { RegistryContact } from "./registry-contact.js";
@@ -64,6 +65,7 @@ export async function startAgent(
   lifecycle.use("base folder lock", async () => lock.release());
   lifecycle.use("mark of a running agent", await AbruptEnds.open({ file: folders.runMark, clock: systemClock, log }));
   await noteRunningConfig(config, log);
+  await endFormerDaemons(folders.exports, log);
   const io = new IoCounters();
   lifecycle.use("metrics of I/O", io.observe());
   const edges = systemEdges(config, limits, log, {
@@ -73,7 +75,6 @@ export async function startAgent(
   });
   const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
   lifecycle.use("metrics of devices", observeDevices(context));
-  lifecycle.use("metrics of exports", observeUncounted(context.exports));
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
   const readiness = new Readiness({
@@ -141,7 +142,7 @@ function systemEdges(
   config: AgentConfig,
   limits: AgentLimits,
   log: Logger,
-  found: { readonly io: IoCounters } & Pick<AgentEdges, keyof Chosen | "whyNoBlockDevices">,
+  found: { readonly io: IoCounters } & Pick<AgentEdges, Exclude<keyof Chosen, "engine"> | "whyNoBlockDevices">,
 ): AgentEdges {
   const { tls, registry } = config;
   const common = { tls, defaultDeadlineMs: limits.registerTimeoutMs };
@@ -275,7 +276,6 @@ function makeContext(
         folder: options.folders.exports,
         whyNot: edges.whyNoBlockDevices,
         endDevices: edges.endBlockDevices,
-        io: edges.io,
         clock,
         log,
       }),

@@ -74,6 +74,8 @@ describe("the agent's configuration", () => {
     ["an address to join at with port 0", { join: { address: "10.0.0.5:0", tokenFile: "/token" } }, /join\.address/],
     ["no token to join with", { join: { address: "10.0.0.5:7023" } }, /join\.tokenFile/],
     ["an empty token file", { join: { address: "10.0.0.5:7023", tokenFile: "" } }, /join\.tokenFile/],
+    ["the engine of 0.1.0", { engine: "qemu" }, /^\["engine "qemu" was an engine of 0\.1\.0: write "auto"/],
+    ["an unknown engine", { engine: "steam" }, /"auto"\|"node"\|"kernel"/],
     ["a token in place of its file", { join: { address: "10.0.0.5:7023", token: "dmj1.x" } }, /join.*token/],
   ];
   for (const [cause, change, says] of bad)

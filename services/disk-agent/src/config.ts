@@ -188,6 +188,9 @@ function problemsOfIdentity(files: TlsFiles, config: unknown): readonly string[]
 
 const anywhere = ["0.0.0.0", "::"];
 
+const QEMU_IS_GONE =
+  '"qemu" was an engine of 0.1.0: write "auto", which chooses "kernel" where the host can, else "node"';
+
 export const configSchema = z
   .strictObject({
     ...serviceConfig,
@@ -251,10 +254,10 @@ export const configSchema = z
       .optional()
       .describe("NATS servers that director and agent communicate over; absent when the host is no VM of a director."),
     engine: z
-      .enum(["auto", "node", "qemu", "kernel"])
+      .enum(["auto", "node", "kernel"], { error: ({ input }) => (input === "qemu" ? QEMU_IS_GONE : undefined) })
       .default("auto")
       .describe(
-        'Carrier of the disks\' bytes. "qemu": a qemu-storage-daemon per disk, which is faster and outlives the agent. "node": the agent itself, which needs no other program. "kernel": device-mapper, for disks on this host\'s own devices and, with `storageNetwork`, on those of others; `node` carries the rest. It needs root and dmsetup. "auto": "qemu" where that program is on PATH.',
+        'Carrier of the disks\' bytes. "kernel": device-mapper, for disks on this host\'s own devices and, with `storageNetwork`, on those of others; `node` carries the rest. It is faster, outlives the agent, and needs root and dmsetup. "node": the agent itself, which needs no other program. "auto": "kernel" where the host can, else "node".',
       ),
     remoteIoTimeoutMs: durationMsConfig
       .default(30_000)

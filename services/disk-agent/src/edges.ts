@@ -4,7 +4,6 @@ import type { Clock } from "@diskmesh/service";
 import type { EndBlockDevices } from "./block-device/block-devices.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
 import type { FileOpener } from "./devices/open-file.js";
-import type { EngineName } from "./exports/engine.js";
 import type { DeviceMapper } from "./kernel/device-mapper.js";
 import type { DriveErrors } from "./kernel/drive-errors.js";
 import type { Nvme } from "./kernel/nvme.js";
@@ -23,8 +22,6 @@ export interface AgentEdges {
   readonly opener: FileOpener;
   readonly cacheFiles: CacheFileSystem;
   readonly listenNbd: ListenNbd;
-  /** Engine that carries the bytes of disks. What it cannot carry, `node` does. */
-  readonly engine: EngineName;
   /** Present with the engine `kernel`. Its opener makes guards. */
   readonly mapper: DeviceMapper | undefined;
   /** Present with the engine `kernel`. */
@@ -36,7 +33,7 @@ export interface AgentEdges {
   readonly endBlockDevices: EndBlockDevices;
   readonly linkDevice: LinkDevice;
   readonly listenForHolders: ListenForHolders;
-  /** Counters of the I/O of disks that other processes carry; undefined counts none. */
-  readonly io: Pick<IoCounters, "follow" | "countErrors"> | undefined;
+  /** Counters of the I/O of disks that the kernel carries; undefined counts none. */
+  readonly io: Pick<IoCounters, "follow"> | undefined;
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }

@@ -10,8 +10,7 @@ export type DeviceOperation = (typeof DEVICE_OPERATIONS)[number];
 
 const DEVICE_LABEL = { device_id: `the first ${MAX_NAMED_DEVICES} devices of the host, by id` };
 const OPERATION_LABELS = { ...DEVICE_LABEL, operation: DEVICE_OPERATIONS };
-const OF_THE_AGENT =
-  "Operations of the agent itself: I/O of engine `node`, probes and erases. The I/O of storage daemons is not counted.";
+const OF_THE_AGENT = "Operations of the agent itself: I/O of engine `node`, probes and erases.";
 
 /** Metrics of an agent's devices. */
 export const deviceMetrics = {
@@ -41,9 +40,7 @@ export const deviceMetrics = {
     kind: "gauge",
     name: "diskmesh.device.operations.in_flight",
     unit: "{operation}",
-    description:
-      "Reads, writes and flushes of the agent on a device that the operating system has not completed. Absent while a " +
-      "storage daemon has the device, because the agent does not see its I/O.",
+    description: "Reads, writes and flushes of the agent on a device that the operating system has not completed.",
     labels: DEVICE_LABEL,
   }),
   oldest: metric({
@@ -52,7 +49,7 @@ export const deviceMetrics = {
     unit: "s",
     description:
       "Duration of the oldest operation on a device, or of its open or close, that has not completed. The agent's own " +
-      "probe shows a device that hangs while a storage daemon has it.",
+      "probe shows a device that hangs while the kernel carries its disks.",
     labels: DEVICE_LABEL,
   }),
 };
@@ -73,14 +70,13 @@ export const agentMetrics = {
     kind: "gauge",
     name: "diskmesh.fences.waiting",
     unit: "{device}",
-    description: "Number of devices on which I/O, or a storage daemon, of a fenced session has not ended.",
+    description: "Number of devices on which I/O of a fenced session has not ended.",
   }),
   fencesOldest: metric({
     kind: "gauge",
     name: "diskmesh.fences.oldest",
     unit: "s",
-    description:
-      "Age of the oldest I/O of a fenced session, or time since its storage daemon is being ended; 0 if there is none.",
+    description: "Age of the oldest I/O of a fenced session; 0 if there is none.",
   }),
   erasesRunning: metric({
     kind: "gauge",

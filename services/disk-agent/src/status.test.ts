@@ -3,10 +3,11 @@ import { readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { eventually, skipBecause, skipWithout } from "@diskmesh/testkit";
+import { ExportKind } from "@diskmesh/api/registry";
+import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { whyNoBlockDevices } from "./block-device/block-devices.js";
-import { endDaemons } from "./end-sessions.js";
+import { endLeftBlockDevices } from "./end-sessions.js";
 import { AgentScene, DEVICE_BYTES } from "./testing/agent-scene.js";
 
 const MAIN_FILE = fileURLToPath(new URL("./main.js", import.meta.url));
@@ -43,21 +44,18 @@ describe("the agent's --status", () => {
   });
 
   it("tells a block device that works from one whose process has ended", async function () {
-    skipWithout(this, "qemu-storage-daemon");
     const whyNot = await whyNoBlockDevices();
     if (whyNot !== undefined) skipBecause(this, whyNot);
-    await scene.agent.process.kill();
-    await scene.start({ engine: "qemu" });
-    const orders = await scene.orders(1);
+    const orders = await scene.orders();
     const extent = { deviceId: "dev-a", hostId: "host-1", sizeBytes: DEVICE_BYTES };
-    const { exportPath } = await orders.exportAtOnce("disk-1", 7, [extent]);
+    const { exportPath } = await orders.exportAtOnce("disk-1", 7, [extent], ExportKind.DEVICE);
     await scene.agent.process.kill();
     try {
       expect(await status()).to.include(`${exportPath} is the device ${readlinkSync(exportPath)}`);
       process.kill(Number(readFileSync(join(exportPath, "../session-7.img.pid"), "utf8")), "SIGKILL");
       await eventually(async () => expect(await status()).to.include(`${exportPath} is a device that has ended`));
     } finally {
-      await endDaemons(scene.agent.baseFolder);
+      await endLeftBlockDevices(scene.agent.baseFolder);
     }
   });
 });

@@ -10,7 +10,6 @@ import type { AgentConfig } from "./config.js";
 import { diskIdOfExport } from "./exports/export-path.js";
 import type { AgentMemory, DeviceMemory, RememberedSession } from "./model/memory.js";
 import { socketState } from "./nbd/dead-socket.js";
-import { daemonSessions } from "./qemu/daemon.js";
 
 /**
  * Prints what this host's agent remembers and what its devices and sockets are now, from files alone: neither a
@@ -67,17 +66,14 @@ function sessionText({ number, purpose, diskId, holderHostId, ended, ...run }: R
 /** Exports that the agent remembers, and sockets and devices of others that are left. */
 async function exportLines(folder: string, memory: AgentMemory | undefined): Promise<string[]> {
   const names = await readdir(folder).catch(() => []);
-  const daemons = await daemonSessions(folder, names);
   const specs = [...(memory?.exports ?? [])].flatMap(([, { spec }]) => spec ?? []);
   const remembered = new Set<string>(specs.map(({ diskId }) => diskId));
   const left = [...new Set(names.flatMap((name) => diskIdOfExport(name) ?? []))].filter((id) => !remembered.has(id));
   const lines = await Promise.all([
     ...specs.map(async ({ diskId, sessionNumber, readOnly, extents }) => {
-      const pid = daemons.get(sessionNumber);
-      const carrier = pid === undefined ? "" : `, storage daemon ${pid}`;
       const parts = extents.map(({ deviceId, hostId }) => `${deviceId} on ${hostId}`).join(", ");
       const mode = readOnly ? ", read-only" : "";
-      return `  ${diskId}: session ${sessionNumber}${mode}${carrier}; ${await filesText(folder, diskId, names, sessionNumber)}; bytes on ${parts}`;
+      return `  ${diskId}: session ${sessionNumber}${mode}; ${await filesText(folder, diskId, names, sessionNumber)}; bytes on ${parts}`;
     }),
     ...left.map(async (diskId) => `  ${diskId}: not remembered; ${await filesText(folder, diskId, names)}`),
   ]);

@@ -47,7 +47,7 @@ describe("changes of published disks", () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
     const io = DiskIo.fromPartial({ reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, errors: 3 });
-    const totals = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, uncountedDisks: 0 };
+    const totals = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192 };
     const heartbeat = () => agent.heartbeat("h1", agent.bootId, { io: totals, disks: [{ diskId: "x", io }] });
     await heartbeat();
     expect((await fleet.registry.disk("x")).io).to.equal(undefined);
@@ -149,7 +149,7 @@ describe("changes of published disks", () => {
     await fleet.createDisk("x", { limits: LIMITS });
     await operator.publishDisk({ diskId: "x", hostId: "h1" });
     agent.stopHeartbeats();
-    const io = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192, uncountedDisks: 0 };
+    const io = { reads: 1, readBytes: 4096, writes: 2, writtenBytes: 8192 };
     const open = (seconds: number, queue: Partial<DiskIo>) =>
       agent.heartbeat("h1", agent.bootId, {
         io,
@@ -182,7 +182,7 @@ describe("changes of published disks", () => {
     await fleet.createDisk("x");
     await operator.publishDisk({ diskId: "x", hostId: "h1" });
     agent.stopHeartbeats();
-    const io = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, uncountedDisks: 0 };
+    const io = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
     const open = (openRequests: number, seconds: number) =>
       agent.heartbeat("h1", agent.bootId, {
         io,

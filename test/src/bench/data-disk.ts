@@ -11,29 +11,16 @@ const run = promisify(execFile);
 export const DISK_BYTES = 256 * MIB_BYTES;
 const DEVICE_HOST = "host-1";
 
-type Engine = "node" | "qemu";
-type Where = "local" | "remote";
+export type Where = "local" | "remote";
 
-/** A place that fio reads and writes: an NBD socket or a block device. */
-export type Place = { readonly socket: string } | { readonly device: string };
-
-/** A disk that is served. */
-export interface DataDisk {
-  /** Path of the NBD socket. */
-  readonly socket: string;
-  /** Path of the block device. */
-  readonly device: string;
-}
-
-/** Publishes a disk on a mesh whose agents have this engine, and measures it. */
+/** Publishes a disk on a mesh whose agents have the engine node, and measures it at the URI of its NBD socket. */
 export async function onDisk<T>(
   report: (line: string) => void,
-  engine: Engine,
   where: Where,
-  measure: (disk: DataDisk) => Promise<T>,
+  measure: (uri: string) => Promise<T>,
 ): Promise<T> {
-  report(`starting a mesh with engine ${engine} ...`);
-  const overrides = { "disk-agent": { engine } };
+  report("starting a mesh ...");
+  const overrides = { "disk-agent": { engine: "node" } };
   const fleet = { hosts: 2, devicesPerHost: 1, deviceSizeBytes: DISK_BYTES + 2 * MIB_BYTES, overrides };
   await using mesh = await TestMesh.start(wholeFleet(fleet));
   await addHosts(mesh);
@@ -43,20 +30,21 @@ export async function onDisk<T>(
   await registry.createDisk({ diskId, sizeBytes: DISK_BYTES, az: "z1", hostId: DEVICE_HOST });
   const hostId = where === "local" ? DEVICE_HOST : "host-2";
   await registry.publishDisk({ diskId, hostId });
-  const path = join(mesh.baseFolder(hostId), "exports", diskId);
   try {
-    return await measure({ socket: `${path}.sock`, device: `${path}.device` });
+    return await measure(`nbd+unix:///?socket=${join(mesh.baseFolder(hostId), "exports", `${diskId}.sock`)}`);
   } finally {
     await registry.unpublishDisk({ diskId });
   }
 }
 
+/** Resolves once an NBD server answers. */
+export async function reads(uri: string): Promise<void> {
+  await run("nbdinfo", ["--size", uri]);
+}
+
 /** Runs fio on the whole disk. Returns its rate in MiB/s. Throws when an operation failed. */
-export async function fio(place: Place, options: readonly string[]): Promise<number> {
-  const where =
-    "socket" in place
-      ? ["--ioengine=nbd", `--uri=nbd+unix:///?socket=${place.socket}`]
-      : ["--ioengine=libaio", "--direct=1", "--allow_file_create=0", `--filename=${place.device}`];
+export async function fio(uri: string, options: readonly string[]): Promise<number> {
+  const where = ["--ioengine=nbd", `--uri=${uri}`];
   const usual = ["--name=bench", "--output-format=json", `--size=${DISK_BYTES}`];
   const { stdout } = await run("fio", [...usual, ...where, ...options]);
   const { jobs } = JSON.parse(stdout.slice(stdout.indexOf("{"))) as {

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync, writ
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { failureOf } from "@diskmesh/csi-driver/testing";
-import { eventually, leaveToVerify, skipWithout } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CsiMesh, needBlockDevices } from "./csi-mesh.js";
 import type { NodeOrder } from "./node-order.js";
@@ -22,11 +22,9 @@ describe("a volume's life goes on after kill -9 in the middle of any call", () =
   });
   after(() => csi?.[Symbol.asyncDispose]());
 
-  for (const killed of ["the driver", "director", "disk-registry", "cpi-dispatcher", "the node's agent"])
+  for (const killed of ["the driver", "director", "disk-registry", "cpi-dispatcher"])
     it(`of ${killed}`, async function () {
       if (killed !== "the driver") leaveToVerify(this);
-      // Without it the agent itself carries the bytes, so its end is the end of a mounted file system.
-      if (killed === "the node's agent") skipWithout(this, "qemu-storage-daemon");
       this.timeout(ROUNDS * 900_000);
       for (let round = 1; round <= ROUNDS; round++) await liveThrough(killed, round);
     });
@@ -40,7 +38,7 @@ describe("a volume's life goes on after kill -9 in the middle of any call", () =
     for (const [index, call] of calls.entries()) {
       const interrupted = call().catch(() => {});
       await delay(Math.random() * KILLED_WITHIN_MS);
-      await killAndStart(killed, node);
+      await killAndStart(killed);
       await interrupted;
       await eventually(call);
       if (index >= 1 && index <= 5) await expectOneHolder(order, 1 - node);
@@ -53,9 +51,9 @@ describe("a volume's life goes on after kill -9 in the middle of any call", () =
     expect((await csi.mesh.clients.registry.listDisks({})).disks).to.deep.equal([]);
   }
 
-  async function killAndStart(killed: string, node: number): Promise<void> {
+  async function killAndStart(killed: string): Promise<void> {
     if (killed === "the driver") return csi.drivers[0]?.killAndStart();
-    const process = csi.mesh.process(killed === "the node's agent" ? (csi.mesh.hostIds[node] ?? "") : killed);
+    const process = csi.mesh.process(killed);
     await process.kill();
     await process.start();
   }

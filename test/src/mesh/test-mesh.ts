@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import type { Device } from "@diskmesh/api/registry";
-import { endDaemons } from "@diskmesh/disk-agent/testing";
+import { endLeftBlockDevices } from "@diskmesh/disk-agent/testing";
 import { identityUri, parseHostId } from "@diskmesh/domain";
 import { AgentClient, connectNats, mbusPermissions } from "@diskmesh/mbus";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
@@ -250,7 +250,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([...this.processes.values()].map((process) => process.kill()));
-    for (const hostId of this.hostIds) await endDaemons(this.baseFolder(hostId));
+    for (const hostId of this.hostIds) await endLeftBlockDevices(this.baseFolder(hostId));
     for (const one of this.#open) await one.close();
   }
 

@@ -7,7 +7,7 @@ import type { EndedPass } from "./fio-user.js";
 import { logged } from "./log-tail.js";
 import { HOLDER, MovedDisk, type MovedDiskOptions } from "./moved-disk.js";
 
-/** Moves of each disk: `ROUNDS=100 npm test -- test/src/moves/kills --grep "engine qemu"`. */
+/** Moves of each disk: `ROUNDS=100 npm test -- test/src/moves/kills`. */
 const ROUNDS = Number(process.env.ROUNDS ?? 1);
 const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
 /** Longer than most moves take, in ms. */
@@ -26,7 +26,6 @@ const FAULTS = [
   "the holder's agent",
   "the source's agent",
   "the target's agent",
-  "the storage daemon",
   "the leading registry",
   "all registries",
 ] as const;
@@ -62,38 +61,22 @@ interface Affected {
   readonly isStopped: boolean;
 }
 
-for (const engine of ["node", "qemu"] as const)
-  describe(`fio on a disk that moves while processes are killed, with the engine ${engine}`, function () {
-    this.timeout(ROUNDS * 240_000 + 300_000);
+describe("fio on a disk that moves while processes are killed", function () {
+  this.timeout(ROUNDS * 240_000 + 300_000);
 
-    before(function () {
-      leaveToVerify(this);
-      skipWithout(this, "fio");
-      if (engine === "qemu") skipWithout(this, "qemu-storage-daemon");
-    });
-
-    it("reads every acknowledged write of a disk of one device", () =>
-      use({ engine, parts: 1, devices: [1, 2] }, faultsOf(engine)));
-
-    // With the other engine, the agent carries the bytes of both of these, too, and nothing outlives it.
-    if (engine === "qemu") {
-      it("reads every acknowledged write of a disk of a local and a remote device", () =>
-        use({ engine, parts: 2, devices: [2, 2] }, faultsOf("node")));
-
-      it("reads every acknowledged write of a disk of another host that stays there", () =>
-        use({ engine, parts: 1, devices: [0, 1], stays: true }, faultsOf(engine)));
-    }
-
-    it("reads every acknowledged write when the target fails in the window of the cut-over", function () {
-      const problem = Drive.problem();
-      if (problem !== undefined) skipBecause(this, problem);
-      return use({ engine, parts: 1, devices: [1, 1, 1], canFail: true }, TARGET_FAULTS);
-    });
+  before(function () {
+    leaveToVerify(this);
+    skipWithout(this, "fio");
   });
 
-function faultsOf(engine: "node" | "qemu"): readonly Fault[] {
-  return FAULTS.filter((fault) => engine === "qemu" || fault !== "the storage daemon");
-}
+  it("reads every acknowledged write of a disk of one device", () => use({ parts: 1, devices: [1, 2] }, FAULTS));
+
+  it("reads every acknowledged write when the target fails in the window of the cut-over", function () {
+    const problem = Drive.problem();
+    if (problem !== undefined) skipBecause(this, problem);
+    return use({ parts: 1, devices: [1, 1, 1], canFail: true }, TARGET_FAULTS);
+  });
+});
 
 async function use(options: MovedDiskOptions, faults: readonly Fault[]): Promise<void> {
   const random = new Random(SEED);
@@ -105,24 +88,21 @@ async function use(options: MovedDiskOptions, faults: readonly Fault[]): Promise
     // Each fault has its turn, also when there are few rounds.
     const fault = (round < faults.length ? faults[(round + SEED) % faults.length] : random.pick(faults)) as Fault;
     const left = random.pick(await disk.devices());
-    if (options.stays) happened.push(await disturb(disk, fault, { left, random, isOver: () => true }));
-    else {
-      let isOver = false;
-      await disk.leave(left);
-      const disturbed = disturb(disk, fault, { left, random, isOver: () => isOver });
-      await disk.hasLeft(left);
-      isOver = true;
-      happened.push(await disturbed);
-      if (options.canFail) await disk.mendAll();
-      await disk.fill(left);
-    }
+    let isOver = false;
+    await disk.leave(left);
+    const disturbed = disturb(disk, fault, { left, random, isOver: () => isOver });
+    await disk.hasLeft(left);
+    isOver = true;
+    happened.push(await disturbed);
+    if (options.canFail) await disk.mendAll();
+    await disk.fill(left);
     if (ROUNDS > 1) console.log(`      round ${round + 1}: ${fault}`);
     await user.more();
   }
   await user.end();
   expect(user.lost, `acknowledged writes lost, seed ${SEED}`).to.deep.equal([]);
   expect(user.hangs, `hanging I/O, seed ${SEED}`).to.deep.equal([]);
-  const unexplained = user.ended.filter((one) => causeOf(options, one, happened) === undefined);
+  const unexplained = user.ended.filter((one) => causeOf(one, happened) === undefined);
   expect(unexplained, `failed I/O without a cause, seed ${SEED}`).to.deep.equal([]);
 }
 
@@ -155,9 +135,6 @@ async function happen(disk: MovedDisk, fault: Fault, { onHost, drive, forMs, isS
   const { mesh } = disk;
   switch (fault) {
     case "nothing":
-      return;
-    case "the storage daemon":
-      for (const pid of disk.daemonsOf(HOLDER)) process.kill(pid, "SIGKILL");
       return;
     case "the leading registry":
     case "all registries": {
@@ -192,16 +169,11 @@ async function standStill(processes: readonly ServiceProcess[], forMs: number): 
 }
 
 /** Returns why I/O may have failed; undefined when it had to go on. */
-function causeOf(
-  { engine, parts }: MovedDiskOptions,
-  { atMs }: EndedPass,
-  happened: readonly Happened[],
-): string | undefined {
+function causeOf({ atMs }: EndedPass, happened: readonly Happened[]): string | undefined {
   const before = happened.filter((each) => each.fromMs <= atMs && each.untilMs > atMs - SERVED_AGAIN_MS);
   const kills = before.filter(({ fault, onHost }) => fault.endsWith("agent") && onHost === HOLDER);
-  // The agent carries the bytes of such disks itself.
-  if (kills.length > 0 && (engine === "node" || parts > 1)) return "the holder's agent was killed";
-  if (before.some(({ fault }) => fault === "the storage daemon")) return "the storage daemon was killed";
+  // The agent carries the bytes itself.
+  if (kills.length > 0) return "the holder's agent was killed";
   if (before.some(({ fault }) => fault === "the target fails")) return "the device failed";
   return undefined;
 }

@@ -1,4 +1,4 @@
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, writeSync } from "node:fs";
+import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { type Disk, Health } from "@diskmesh/api/registry";
@@ -25,13 +25,10 @@ const DISK = "moved";
 export const HOLDER = "host-1";
 
 export interface MovedDiskOptions {
-  readonly engine: "node" | "qemu";
   /** Devices of the disk. */
   readonly parts: number;
   /** Numbers of devices of the hosts; the first one is the holder. */
   readonly devices: readonly number[];
-  /** True for a disk that does not move. */
-  readonly stays?: boolean;
   /** True for devices that can be made to fail. */
   readonly canFail?: boolean;
 }
@@ -62,7 +59,7 @@ export class MovedDisk implements AsyncDisposable {
   }
 
   async #start(): Promise<void> {
-    const { engine, devices, parts, canFail } = this.options;
+    const { devices, parts, canFail } = this.options;
     const shared = await openStore("mongodb");
     // Without a database there is no standby.
     const store = typeof shared === "string" ? await openStore("embedded") : shared;
@@ -72,7 +69,7 @@ export class MovedDisk implements AsyncDisposable {
     this.mesh = await TestMesh.start({
       ...registryFleet({
         hostIds,
-        agent: (hostId, folder) => ({ engine, devices: this.#devicesOf(hostId, folder), tuning: TUNING }),
+        agent: (hostId, folder) => ({ engine: "node", devices: this.#devicesOf(hostId, folder), tuning: TUNING }),
         registries: store.registries,
         registry: { moves: { bytesPerSecondOfHost: COPY_BYTES_PER_SECOND } },
         tablet: store.tablet,
@@ -190,22 +187,6 @@ export class MovedDisk implements AsyncDisposable {
       }),
     );
     return leads.flat();
-  }
-
-  /** Returns the storage daemons of a host. */
-  daemonsOf(hostId: string): number[] {
-    const folder = join(this.mesh.baseFolder(hostId), "exports");
-    const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-    return pids.map(Number).filter((pid) => {
-      try {
-        return (
-          readlinkSync(`/proc/${pid}/cwd`) === folder &&
-          readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("qemu-storage-daemon")
-        );
-      } catch {
-        return false;
-      }
-    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -75,7 +75,7 @@ export class Unit {
     const environment = this.#words("Environment").map(
       (one) => one.replace(/^"|"$/g, "").split("=") as [string, string],
     );
-    // Storage daemons would outlive the machines of the test.
+    // Devices of device-mapper would outlive the machines of the test.
     const config = args[args.indexOf("--config") + 1] ?? "";
     if (/disk-agent/.test(config) && !readFileSync(config, "utf8").includes("engine: node"))
       appendFileSync(config, "engine: node\n");

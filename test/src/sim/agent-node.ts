@@ -167,7 +167,6 @@ export class AgentNode implements AgentRun {
       opener: machine.opener(process),
       cacheFiles: machine.cache.files(process),
       listenNbd: this.#listenNbd,
-      engine: "node",
       mapper: undefined,
       whyNoBlockDevices: "the machine is simulated",
       endBlockDevices: async () => [],

@@ -91,7 +91,6 @@ export class TestFleet {
       baseFolder,
       devices,
       registry: { address: this.registryAddress },
-      // The qemu engine cannot change disks that it serves.
       engine: "node",
     });
     this.agents.set(hostId, agent);

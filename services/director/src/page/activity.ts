@@ -111,7 +111,6 @@ export class Activity {
       readBytes: sum("readBytes"),
       writes: sum("writes"),
       writtenBytes: sum("writtenBytes"),
-      uncountedDisks: sum("uncountedDisks"),
       since: answers.map(({ startTime }) => startTime?.getTime()).join(" "),
     };
   }
@@ -131,7 +130,6 @@ export function mergedSample(samples: readonly ActivitySample[]): ActivitySample
         : {
             ...{ reads: rate("reads"), readBytes: rate("readBytes") },
             ...{ writes: rate("writes"), writtenBytes: rate("writtenBytes") },
-            uncountedDisks: ios.at(-1)?.uncountedDisks ?? 0,
           },
     tasks: {
       ...{ running: count("running"), queued: count("queued") },
@@ -149,6 +147,5 @@ function ratesOf(before: IoReading | undefined, now: IoReading | undefined, seco
     readBytes: rate("readBytes"),
     writes: rate("writes"),
     writtenBytes: rate("writtenBytes"),
-    uncountedDisks: now.uncountedDisks,
   };
 }

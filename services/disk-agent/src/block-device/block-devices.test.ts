@@ -9,21 +9,19 @@ import {
   realpathSync,
   rmSync,
   statSync,
-  symlinkSync,
-  writeFileSync,
 } from "node:fs";
-import { open } from "node:fs/promises";
+import { open, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { DiskId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { Drive, eventually, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile } from "../testing/device-fixture.js";
 import { DEVICE_BYTES, EngineScene, noise, specOf } from "../testing/engine-scene.js";
 import { whyNoBlockDevices } from "./block-devices.js";
 
+// The disks are served from this process, so that a synchronous call on one would wait for itself.
 const run = promisify(execFile);
 
 describe("a disk as a block device", () => {
@@ -31,10 +29,9 @@ describe("a disk as a block device", () => {
   const mounts: string[] = [];
 
   beforeEach(async function () {
-    skipWithout(this, "qemu-storage-daemon");
     const whyNot = await whyNoBlockDevices();
     if (whyNot !== undefined) skipBecause(this, whyNot);
-    scene = new EngineScene("qemu", undefined, {});
+    scene = new EngineScene("node", undefined, { exportKind: "DEVICE" });
     await scene.start();
   });
 
@@ -50,20 +47,6 @@ describe("a disk as a block device", () => {
     mounts.push(folder);
     return folder;
   };
-
-  /** Starts the scene anew with a drive as its device `a`. */
-  async function startWithDrive(context: Mocha.Context): Promise<Drive> {
-    const problem = Drive.problem();
-    if (problem !== undefined) skipBecause(context, problem);
-    await scene.stop();
-    const folder = temporaryFolder();
-    const drive = await Drive.open(join(folder, "drive"), DEVICE_BYTES);
-    symlinkSync(drive.path, join(folder, "a"));
-    for (const name of ["b", "shared"]) makeDeviceFile(folder, name, 2 * DEVICE_BYTES);
-    scene = new EngineScene("qemu", { folder }, {});
-    await scene.start();
-    return drive;
-  }
 
   it("has the disk's bytes, whatever the size and number of its requests", async () => {
     const path = await scene.publish("disk-1", 1, ["a", "b"]);
@@ -82,10 +65,10 @@ describe("a disk as a block device", () => {
   });
 
   it("lets a process go on that waits for a former limit", async () => {
-    const spec = specOf("disk-1", 1, ["a"]);
+    const spec = { ...specOf("disk-1", 1, ["a"]), exportKind: "DEVICE" as const };
     const path = await scene.publish("disk-1", 1, ["a"]);
     // A hole would be read without a request to the limited node.
-    writeFileSync(path, noise(DEVICE_BYTES));
+    await writeFile(path, noise(DEVICE_BYTES));
     const none = { readIops: 0, writeIops: 0, readBytesPerSecond: 0, writeBytesPerSecond: 0, burstSeconds: 0 };
     await scene.exports.serve({ ...spec, limits: { ...none, readBytesPerSecond: 50 }, revision: 1 });
     const reading = run("dd", [`if=${path}`, "of=/dev/null", "bs=64k", "iflag=direct"]);
@@ -112,10 +95,10 @@ describe("a disk as a block device", () => {
     expect(before - usedBytes()).to.be.within(65_536, 131_072);
     await run("mkfs.ext4", ["-q", path]);
     const folder = await mount(path);
-    writeFileSync(join(folder, "file"), noise(262_144));
+    await writeFile(join(folder, "file"), noise(262_144));
     await run("sync", ["-f", folder]);
     const full = usedBytes();
-    rmSync(join(folder, "file"));
+    await rm(join(folder, "file"));
     await run("sync", ["-f", folder]);
     await run("fstrim", [folder]);
     expect(full - usedBytes()).to.be.at.least(262_144 - 16_384);
@@ -146,81 +129,11 @@ describe("a disk as a block device", () => {
     expect(
       [scene.bytesOf("a"), scene.bytesOf("b")].every((bytes, index) => bytes.equals(granted[index] as Buffer)),
     ).to.equal(true);
-    await eventually(() => !existsSync(path));
+    await scene.exports.end("disk-1" as DiskId, 2);
+    expect(existsSync(path)).to.equal(false);
     const again = await scene.publish("disk-1", 3, ["a", "b"]);
     const file = join(await mount(again), "file");
-    expect(readFileSync(file, "utf8")).to.equal("kept\n");
-  });
-
-  it("outlives the agent, and is the same device afterwards", async () => {
-    const path = await scene.publish("disk-1", 1, ["a"]);
-    const loop = readlinkSync(path);
-    const device = await open(path, "r+");
-    scene = new EngineScene("qemu", await scene.leave(), {});
-    const data = noise(4096);
-    await device.write(data, 0, data.length, 0);
-    await device.sync();
-    await scene.start();
-    expect(readlinkSync(path)).to.equal(loop);
-    await device.write(data, 0, data.length, 4096);
-    await device.sync();
-    await device.close();
-    expect(
-      scene
-        .bytesOf("a")
-        .subarray(0, 8192)
-        .equals(Buffer.concat([data, data])),
-    ).to.equal(true);
-  });
-
-  it("has its requests counted, also by a later life of the agent, and those that failed", async function () {
-    const drive = await startWithDrive(this);
-    try {
-      const path = await scene.publish("disk-1", 1, ["a"]);
-      expect(scene.exports.uncountedDisks).to.equal(0);
-      const write = (count: number) =>
-        run("dd", ["if=/dev/zero", `of=${path}`, "bs=4096", `count=${count}`, "oflag=direct", "conv=notrunc"]);
-      await write(5);
-      expect(scene.io.diskIo("disk-1")).to.deep.include({ writes: 5, writtenBytes: 5 * 4096, uncounted: false });
-      scene = new EngineScene("qemu", await scene.leave(), {});
-      await write(2);
-      await scene.start();
-      await write(3);
-      expect(scene.io.totals()).to.deep.include({ writes: 3, writtenBytes: 3 * 4096 });
-      drive.fail();
-      await rejection(write(1));
-      drive.mend();
-      await scene.exports.lookAtSockets();
-      expect(scene.io.totals()).to.deep.include({ writes: 4, writtenBytes: 4 * 4096 });
-      expect(scene.io.diskIo("disk-1").errors).to.equal(1);
-    } finally {
-      await scene.stop();
-      await drive.close();
-    }
-  });
-
-  it("is taken over by a restarted agent while more requests wait than nbdfuse has threads", async function () {
-    const drive = await startWithDrive(this);
-    try {
-      const path = await scene.publish("disk-1", 1, ["a"]);
-      drive.hang();
-      const write = (block: number) =>
-        run("dd", ["if=/dev/zero", `of=${path}`, "bs=4k", "count=1", `seek=${block}`, "oflag=direct", "conv=notrunc"]);
-      const writes = Promise.all(Array.from({ length: 32 }, (_, block) => write(block)));
-      // Nothing tells that the last write waits.
-      await sleep(2_000);
-      scene = new EngineScene("qemu", await scene.leave(), {});
-      const isStarted = scene.start().then(() => true);
-      const inTime = await Promise.race([isStarted, sleep(120_000, false, { ref: false })]);
-      drive.resume();
-      await isStarted;
-      await writes;
-      expect(inTime).to.equal(true);
-    } finally {
-      drive.resume();
-      await scene.stop();
-      await drive.close();
-    }
+    expect(await readFile(file, "utf8")).to.equal("kept\n");
   });
 
   it("goes on when its link and the path of its disk's socket are removed", async () => {
@@ -239,38 +152,14 @@ describe("a disk as a block device", () => {
     expect(scene.bytesOf("a").subarray(0, 4096).equals(data)).to.equal(true);
   });
 
-  it("keeps its path when another engine serves its session on", async () => {
-    await scene.stop();
-    scene = new EngineScene("qemu", undefined, { lastEngine: "node" });
-    await scene.start();
-    const path = await scene.publish("disk-1", 1, ["a"]);
-    await scene.open("disk-1", 2, ["b"]);
-    const [source, target] = [specOf("disk-1", 1, ["a"]).extents[0], specOf("disk-1", 2, ["b"]).extents[0]];
-    if (source === undefined || target === undefined) throw new Error("the disk has no extent");
-    const extents = [{ ...source, target: { ...target, sessionNumber: 2, bytesPerSecond: 0 } }];
-    const move = (revision: number) => scene.exports.serve({ ...specOf("disk-1", 1, ["a"]), extents, revision });
-    expect(await move(1)).to.equal(path);
-    process.kill(Number(readFileSync(join(scene.fixture.folder, "exports", "session-1.pid"), "utf8")), "SIGKILL");
-    await eventually(() => expect(scene.exports.list()).to.deep.equal([]));
-    // A new daemon cannot serve a disk that moves.
-    expect(await move(2)).to.equal(path);
-    await run("dd", ["if=/dev/zero", `of=${path}`, "bs=4k", "count=1", "oflag=direct", "conv=notrunc"]);
-  });
-
   it("is told to be dead while a mount has the device of an agent that carried it itself and has restarted", async function () {
     skipWithout(this, "mkfs.ext4");
-    await scene.stop();
-    scene = new EngineScene("node", undefined, {});
-    await scene.start();
-    const publish = async (): Promise<string> => {
-      await scene.open("disk-1", 1, ["a"]);
-      return scene.exports.serve({ ...specOf("disk-1", 1, ["a"]), exportKind: "DEVICE" });
-    };
+    const publish = () => scene.publish("disk-1", 1, ["a"]);
     const path = await publish();
     await run("mkfs.ext4", ["-q", path]);
     const loop = readlinkSync(path);
     const folder = await mount(path);
-    scene = new EngineScene("node", await scene.leave(), {});
+    scene = new EngineScene("node", await scene.leave(), { exportKind: "DEVICE" });
     await scene.start();
     expect(await publish()).to.equal(path);
     expect(readlinkSync(path)).not.to.equal(loop);
@@ -327,19 +216,6 @@ describe("a disk as a block device", () => {
     await device.sync();
     await device.close();
     expect(scene.bytesOf("a").subarray(0, 4096).equals(data)).to.equal(true);
-  });
-
-  it("has no path after a restart of the agent that cannot serve it, because its loop device may be another disk's", async () => {
-    const path = await scene.publish("disk-1", 1, ["a"]);
-    await scene.publish("disk-2", 2, ["b"]);
-    const other = readlinkSync(path.replace("disk-1", "disk-2"));
-    const { folder, memory } = await scene.leave();
-    const exports = new Map(memory.exports);
-    exports.delete("disk-1" as DiskId);
-    scene = new EngineScene("qemu", { folder, memory: { ...memory, exports } }, {});
-    await scene.start();
-    expect(() => readlinkSync(path)).to.throw("ENOENT");
-    expect(readlinkSync(path.replace("disk-1", "disk-2"))).to.equal(other);
   });
 
   it("is refused with the reason where the host cannot make it", async () => {

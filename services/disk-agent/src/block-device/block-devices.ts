@@ -6,7 +6,6 @@ import type { ServedDisk } from "../exports/engine.js";
 import { isDeviceLink } from "../exports/export-path.js";
 import { sessionOfUuid } from "../model/mapped-devices.js";
 import type { ExportSpec } from "../model/memory.js";
-import type { IoCounters } from "../nbd/io-counters.js";
 import { DeviceDisk, removeLink } from "./device-disk.js";
 import { loopsOf } from "./loop.js";
 import { forgetLoops } from "./loop-list.js";
@@ -18,17 +17,15 @@ interface BlockDevicesOptions {
   readonly folder: string;
   /** Reason why the host cannot make block devices; undefined when it can. */
   readonly whyNot: string | undefined;
-  /** Ends block devices of a folder whose session is not to be kept. Returns their sessions. */
+  /** Ends block devices of a folder; those of the kernel only where the session is not to be kept. Returns the sessions of nbdfuse. */
   readonly endDevices?: EndBlockDevices;
-  /** Counters of the disks' I/O. */
-  readonly io?: Pick<IoCounters, "follow"> | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 export type EndBlockDevices = (folder: string, isKept: (sessionNumber: number) => boolean) => Promise<number[]>;
 
-/** Makes block devices of disks that an engine serves on NBD sockets: a file by FUSE, and a loop device of the file. */
+/** Makes block devices of disks that the engine `node` serves on NBD sockets: a file by FUSE, and a loop device of the file. */
 export class BlockDevices {
   readonly #options: BlockDevicesOptions;
 
@@ -37,26 +34,25 @@ export class BlockDevices {
   }
 
   /**
-   * Decides the form of an export. Throws InvalidStateError when it must be a block device and the host cannot make
-   * one. Where the disk leaves it open, a disk that outlives the agent becomes a device.
+   * Returns whether the disk is to be a block device. Throws InvalidStateError when it is and the host cannot make one.
    */
-  isDevice({ diskId, exportKind }: ExportSpec, outlivesAgent: boolean): boolean {
+  isDevice({ diskId, exportKind }: ExportSpec): boolean {
     const { whyNot, hostId } = this.#options;
-    if (exportKind === "DEVICE" && whyNot !== undefined)
+    if (exportKind !== "DEVICE") return false;
+    if (whyNot !== undefined)
       throw new InvalidStateError(
         `disk ${diskId} is to be a block device, which host ${hostId} cannot make: ${whyNot}. Or let the disk type say "export: nbd"`,
         { about: { disk_id: diskId } },
       );
-    return exportKind === "DEVICE" || (exportKind === undefined && outlivesAgent && whyNot === undefined);
+    return true;
   }
 
   /**
-   * Returns the served disk as a block device, which is made now, or was made by a former life of the agent. Counts its
-   * I/O unless the engine does. Calls `repair` when the block device has died, until it is made anew.
+   * Returns the served disk as a block device, which is made now. Calls `repair` when the block device has died, until it is
+   * made anew.
    */
   async of(spec: ExportSpec, served: ServedDisk, repair: () => Promise<void>): Promise<ServedDisk> {
-    const { io, ...options } = this.#options;
-    const disk = new DeviceDisk({ ...options, spec, served, repair, io: served.isCounted ? undefined : io });
+    const disk = new DeviceDisk({ ...this.#options, spec, served, repair });
     try {
       await disk.restore();
       return disk;
@@ -66,26 +62,25 @@ export class BlockDevices {
     }
   }
 
-  /** Ends what former lives of the agent left of sessions that are not served. */
+  /** Ends the block devices that a former life of the agent left. The kernel carries on those of sessions that are served. */
   async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
     const { folder, endDevices = endBlockDevices, log } = this.#options;
     const sessions = await endDevices(folder, isServed);
-    if (sessions.length > 0) log.info({ sessions }, "block devices of ended sessions removed");
+    if (sessions.length > 0) log.info({ sessions }, "block devices of a former life removed");
   }
 }
 
 export const endBlockDevices: EndBlockDevices = async (folder, isKept) => {
   const names = await readdir(folder);
   const numbers = [...new Set(names.map(sessionOfImage).filter((number) => number !== undefined))];
-  const ended = numbers.filter((number) => !isKept(number));
   // Links first, because another disk may get the number of a detached loop device.
-  await removeLinks(folder, names, numbers.filter(isKept), isKept);
-  for (const sessionNumber of ended) {
+  await removeLinks(folder, names, isKept);
+  for (const sessionNumber of numbers) {
     await unmountImage(folder, sessionNumber);
     // The session may be served again, and its users may still have a device that ended with the agent.
     await forgetLoops(loopListOf(folder, sessionNumber));
   }
-  return ended;
+  return numbers;
 };
 
 /** Returns whether the link leads to a block device of the session that works: its process runs, or the kernel carries it. */
@@ -96,18 +91,15 @@ export async function isLiveDevice(folder: string, sessionNumber: number, link: 
   return (await loopsOf(imageOf(folder, sessionNumber))).includes(target);
 }
 
-/** Removes the links that do not lead to a block device of these sessions, or to one that the kernel carries. */
+/** Removes the links but those to devices of these sessions that the kernel carries. */
 async function removeLinks(
   folder: string,
   names: readonly string[],
-  sessionNumbers: readonly number[],
   isKept: (sessionNumber: number) => boolean,
 ): Promise<void> {
-  const kept = await Promise.all(sessionNumbers.map((number) => loopsOf(imageOf(folder, number))));
   for (const name of names.filter(isDeviceLink)) {
-    const target = await readlink(join(folder, name)).catch(() => "");
-    const mapped = await sessionOfMapped(target);
-    if (mapped === undefined ? !kept.flat().includes(target) : !isKept(mapped)) await removeLink(join(folder, name));
+    const mapped = await sessionOfMapped(await readlink(join(folder, name)).catch(() => ""));
+    if (mapped === undefined || !isKept(mapped)) await removeLink(join(folder, name));
   }
 }
 

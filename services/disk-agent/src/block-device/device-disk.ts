@@ -7,10 +7,9 @@ import type { ServedDisk } from "../exports/engine.js";
 import { devicePathIn } from "../exports/export-path.js";
 import { type IoQueue, queueOfBlockDevice } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
-import type { IoCounters } from "../nbd/io-counters.js";
 import { removeFile } from "../remove-file.js";
 import { repeat } from "../workers/repeat.js";
-import { KernelRequests, readDeviceIo } from "./device-io.js";
+import { KernelRequests } from "./device-io.js";
 import { usersText } from "./device-users.js";
 import { attachLoop, detachLoops, detachStranded, endsWithLastUser, loopsOf, runProgram } from "./loop.js";
 import { noteLoop, strandedLoops } from "./loop-list.js";
@@ -32,7 +31,6 @@ interface DeviceDiskOptions {
   readonly served: ServedDisk;
   /** Makes the block device anew, by `restore`. Called until that has succeeded. */
   readonly repair: () => Promise<void>;
-  readonly io: Pick<IoCounters, "follow"> | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -42,14 +40,13 @@ export class DeviceDisk implements ServedDisk {
   readonly path: string;
   /** nbdfuse asks for the size once. */
   readonly isFixedSize = true;
-  readonly isCounted = true;
-  readonly lost?: Promise<string>;
   readonly askMirror?: NonNullable<ServedDisk["askMirror"]>;
   readonly #options: DeviceDiskOptions;
   readonly #image: string;
   readonly #loopList: string;
   readonly #ended = new AbortController();
-  #followed: { readonly device: string; readonly stop: () => void } | undefined;
+  /** Block device to which the path leads; undefined while it does not work. */
+  #device: string | undefined;
   #watching: Promise<void> | undefined;
   #writingBack: Promise<void> | undefined;
   /** Reason why the block device does not work; undefined while it works. */
@@ -66,7 +63,6 @@ export class DeviceDisk implements ServedDisk {
     this.#image = imageOf(folder, spec.sessionNumber);
     this.#loopList = loopListOf(folder, spec.sessionNumber);
     if (served.askMirror !== undefined) this.askMirror = served.askMirror.bind(served);
-    if (served.lost !== undefined) this.lost = served.lost.finally(() => this.#remove());
   }
 
   get problem(): string | undefined {
@@ -75,9 +71,10 @@ export class DeviceDisk implements ServedDisk {
 
   queue(nowMs: number): IoQueue | undefined {
     const below = this.#options.served.queue?.(nowMs);
-    const { device = "" } = this.#followed ?? {};
-    const kernel = this.#requests.look(device === "" ? undefined : device, nowMs);
-    return queueOfBlockDevice(kernel.count === 0 ? device : this.#named(device), kernel, below, nowMs);
+    const device = this.#device;
+    const kernel = this.#requests.look(device, nowMs);
+    const named = device === undefined || kernel.count === 0 ? device : this.#named(device);
+    return queueOfBlockDevice(named ?? "", kernel, below, nowMs);
   }
 
   /** Names the block device with the process that serves it, which may be stopped. */
@@ -105,7 +102,6 @@ export class DeviceDisk implements ServedDisk {
 
   leave(): Promise<void> {
     this.#ended.abort();
-    this.#unfollow();
     return this.#options.served.leave();
   }
 
@@ -132,8 +128,7 @@ export class DeviceDisk implements ServedDisk {
       return isRestored;
     }
     // A device that works keeps its connection, even if a path was removed meanwhile: it may be mounted.
-    if (working === undefined) this.#unfollow();
-    else this.#follow(working);
+    this.#device = working;
     if (isLinked) {
       this.#fault = undefined;
       return isRestored;
@@ -145,7 +140,7 @@ export class DeviceDisk implements ServedDisk {
     const device = working ?? (await attachLoop(await mountImage(folder, spec.sessionNumber, socket)));
     await noteLoop(this.#loopList, device);
     await symlink(device, this.path);
-    this.#follow(device);
+    this.#device = device;
     this.#fault = undefined;
     await this.#lookAtUsers();
     return true;
@@ -174,7 +169,7 @@ export class DeviceDisk implements ServedDisk {
   async release(): Promise<void> {
     // A process that has ended lost its writes.
     if ((await this.#liveDevices()).length === 0) return;
-    this.#unfollow();
+    this.#device = undefined;
     // The link first, because another disk may get the number of a device that has ended.
     await removeFile(this.path);
     await detachLoops(this.#image);
@@ -193,7 +188,7 @@ export class DeviceDisk implements ServedDisk {
     );
   }
 
-  /** Notices that the process has ended, which nothing tells of a process of a former life of the agent. */
+  /** Notices that the process has ended. */
   async #watch(): Promise<void> {
     const { clock, log } = this.#options;
     const { signal } = this.#ended;
@@ -231,18 +226,6 @@ export class DeviceDisk implements ServedDisk {
     else this.#usersProblem = undefined;
   }
 
-  #follow(device: string): void {
-    const { io, spec } = this.#options;
-    if (this.#followed?.device === device) return;
-    this.#unfollow();
-    this.#followed = { device, stop: io?.follow(spec.diskId, () => readDeviceIo(device)) ?? (() => {}) };
-  }
-
-  #unfollow(): void {
-    this.#followed?.stop();
-    this.#followed = undefined;
-  }
-
   /** Returns the block devices of a mount that works. */
   async #liveDevices(): Promise<readonly string[]> {
     const { folder, spec } = this.#options;
@@ -251,7 +234,7 @@ export class DeviceDisk implements ServedDisk {
 
   /**
    * Returns the block device of a mount that works, whether the path leads to it, and whether it ends with its last user
-   * because of a detach. The kernel remembers the detach over the agent's lives.
+   * because of a detach.
    */
   async #find(): Promise<{
     readonly working?: string | undefined;
@@ -268,8 +251,7 @@ export class DeviceDisk implements ServedDisk {
 
   async #remove(): Promise<void> {
     this.#ended.abort();
-    // Before the device is free for another disk.
-    this.#unfollow();
+    this.#device = undefined;
     await removeLink(this.path);
     await unmountImage(this.#options.folder, this.#options.spec.sessionNumber);
   }

@@ -10,9 +10,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { eventually, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
+import { ExportKind } from "@diskmesh/api/registry";
+import { eventually, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { endDaemons } from "../end-sessions.js";
+import { endLeftBlockDevices } from "../end-sessions.js";
 import { AgentScene, DEVICE_BYTES, DONE } from "../testing/agent-scene.js";
 import type { AgentOrders } from "../testing/test-registry.js";
 import { whyNoBlockDevices } from "./block-devices.js";
@@ -34,7 +35,6 @@ describe("an agent that is killed while it makes or removes a block device", () 
   let strandedBefore: readonly string[];
 
   before(async function () {
-    skipWithout(this, "qemu-storage-daemon");
     const whyNot = await whyNoBlockDevices();
     if (whyNot !== undefined) skipBecause(this, whyNot);
   });
@@ -47,13 +47,13 @@ describe("an agent that is killed while it makes or removes a block device", () 
     // The kernel names files by their real path.
     mkdirSync(scene.path("real"));
     symlinkSync("real", scene.path("base"));
-    await scene.start({ engine: "qemu" });
+    await scene.start();
   });
 
   afterEach(async () => {
     process.env.PATH = PATH;
     await scene.agent.process.kill();
-    await endDaemons(scene.agent.baseFolder);
+    await endLeftBlockDevices(scene.agent.baseFolder);
   });
 
   /** Kills the agent when it runs the program with the argument for the first time from now on. */
@@ -70,7 +70,7 @@ describe("an agent that is killed while it makes or removes a block device", () 
   const publish = (orders: AgentOrders) => {
     session += 1;
     const extents = [{ deviceId: "dev-a", hostId: "host-1", sizeBytes: DEVICE_BYTES }];
-    return orders.exportAtOnce("disk-1", session, extents);
+    return orders.exportAtOnce("disk-1", session, extents, ExportKind.DEVICE);
   };
   const unpublish = (orders: AgentOrders) => {
     session += 1;
@@ -106,7 +106,7 @@ describe("an agent that is killed while it makes or removes a block device", () 
         if (isStartedAgain) {
           await scene.agent.process.start();
           await unpublish(await scene.orders(registrations));
-        } else await endDaemons(scene.agent.baseFolder);
+        } else await endLeftBlockDevices(scene.agent.baseFolder);
         await eventually(() => expect(leftovers()).to.deep.equal([]));
       }
     });

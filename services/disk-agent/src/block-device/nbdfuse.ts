@@ -35,9 +35,8 @@ export function sessionOfImage(name: string): number | undefined {
 }
 
 /**
- * Mounts the disk behind an NBD socket of the folder as a file. The process that does it outlives the agent, and ends with the
- * connection to the socket. QEMU's own FUSE export is not used: that of QEMU 7.2 writes wrong bytes when two writes are in
- * flight.
+ * Mounts the disk behind an NBD socket of the folder as a file. The process that does it ends with its connection to the
+ * socket, and so with the agent.
  */
 export async function mountImage(
   folder: string,

@@ -6,11 +6,6 @@ import { isBytesOfUser, sessionAt, whyOutdated } from "../model/sessions.js";
 import type { GrantedRuns } from "./granted-runs.js";
 import { BELOW_SESSIONS } from "./in-flight.js";
 
-interface HeldBelow {
-  /** Returns whether no lower session has any byte of the run. */
-  areGoneBelow(sessionNumber: number, run: Run): boolean;
-}
-
 /** State of a device that decides who may use it. */
 export interface Accessed {
   readonly id: DeviceId;
@@ -19,9 +14,10 @@ export interface Accessed {
   readonly holds: boolean;
   readonly label: { readonly isPending: boolean };
   readonly granted: Pick<GrantedRuns, "at">;
-  /** Processes outside the agent that have runs. */
-  readonly borrowers: HeldBelow;
-  readonly legs: HeldBelow;
+  readonly legs: {
+    /** Returns whether no lower session has any byte of the run. */
+    areGoneBelow(sessionNumber: number, run: Run): boolean;
+  };
 }
 
 /** Bytes of a device that a session is to use. */
@@ -57,7 +53,7 @@ export function requireAccess(device: Accessed, memory: AgentMemory, access: Acc
   if (whyChanged !== undefined) throw new UnavailableError(`device ${id} has changed: ${whyChanged}`, { about });
   if (!device.holds) throw notAttached(id);
   if (device.label.isPending) throw new UnavailableError(`the label of device ${id} is being read`, { about });
-  if (![device.borrowers, device.legs].every((each) => each.areGoneBelow(sessionNumber, current)))
+  if (!device.legs.areGoneBelow(sessionNumber, current))
     throw new UnavailableError(`an earlier session still has device ${id}`, { about });
   const granted = device.granted.at(current.offsetBytes);
   if (granted?.sessionNumber !== sessionNumber || startBytes + lengthBytes > endOf(granted))
@@ -78,8 +74,8 @@ export function notAttached(id: DeviceId): UnavailableError {
 }
 
 /**
- * Returns why a process of the session must no longer have its run; undefined when it may. A file that the agent has
- * not opened is no reason, because the process has a descriptor of its own.
+ * Returns why a leg of the session must no longer have its run; undefined when it may. A file that the agent has not opened
+ * is no reason, because the kernel holds the drive.
  */
 export function whyNotKept(
   device: Pick<Accessed, "id" | "whyChanged">,

@@ -108,28 +108,6 @@ describe("attach and detach orders on files", () => {
     expect(fixture.files.openCount).to.equal(0);
   });
 
-  it("a detach is pending while a process has any run of the device open, and names the sessions", async () => {
-    await fixture.order("attach", "a", 1);
-    for (const [number, offsetBytes] of [1, 2].map((number) => [number, number * 8192] as const)) {
-      const run = { offsetBytes, sizeBytes: 4096 };
-      await fixture.openSession("a", number, undefined, undefined, run);
-      fixture.device("a").noteLent(number, run);
-    }
-    // Has the answer timeout of the order count.
-    fixture.files.writes.shut();
-    const told = async () => {
-      const { outcome, message } = await fixture.answerTo("detach", "a", 2);
-      return `${outcome}: ${message}`;
-    };
-    expect(await told()).to.match(
-      /^pending: .*closed, with 0 operations in flight, and runs of it are open in sessions 1, 2$/,
-    );
-    fixture.device("a").borrowers.leave(1, 8192);
-    expect(await told()).to.match(/^pending: .*open in sessions 2$/);
-    fixture.device("a").borrowers.leave(2, 2 * 8192);
-    expect(await fixture.order("detach", "a", 2)).to.equal("already");
-  });
-
   it("a detach waits for the device's own I/O while others hold the file", async () => {
     await fixture.order("attach", "s1", 1);
     await fixture.order("attach", "s2", 2);

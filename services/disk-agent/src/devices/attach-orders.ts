@@ -74,9 +74,8 @@ export class AttachOrders {
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
       return !device.wanted && device.released ? { outcome: "done", message: "" } : undefined;
     });
-    const { borrowers, legs, inFlight, file, config } = device;
-    const sessions = [...borrowers.sessions, ...legs.sessions];
-    const open = sessions.length > 0 ? `, and runs of it are open in sessions ${sessions.join(", ")}` : "";
+    const { legs, inFlight, file, config } = device;
+    const open = legs.sessions.length > 0 ? `, and runs of it are open in sessions ${legs.sessions.join(", ")}` : "";
     const message = `device file ${JSON.stringify(config.path)} is ${file.phase}, with ${inFlight} operations in flight${open}`;
     return came ?? { outcome: "pending", message, waiting: device.waiting };
   }

@@ -19,7 +19,7 @@ export function observeDevices({ devices, ledger, eraser }: Observed): () => voi
   return allEnded([
     ...operationMetrics(named),
     observe(deviceMetrics.inFlight, (say) => {
-      for (const { id, borrowers, inFlight } of named()) if (!borrowers.areThere) say(inFlight, { device_id: id });
+      for (const { id, inFlight } of named()) say(inFlight, { device_id: id });
     }),
     observe(deviceMetrics.oldest, (say) => {
       for (const { id, waiting } of named()) say(waiting.forMs / 1_000, { device_id: id });

@@ -4,14 +4,12 @@ import type { Ledger } from "../cache/ledger.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import type { NvmeTarget } from "../kernel/nvme-target.js";
 import type { HangLimits } from "./device-problem.js";
-import type { Retired } from "./file-lending.js";
 import type { HardwareErrors } from "./hardware-errors.js";
 
 /** Dependencies and limits of a device. */
 export interface DeviceOptions {
   readonly ledger: Ledger;
   readonly hardwareErrors: HardwareErrors;
-  readonly retired: Retired;
   readonly changes: Changes<void>;
   /** Present where the kernel carries the bytes. */
   readonly mapper: DeviceMapper | undefined;

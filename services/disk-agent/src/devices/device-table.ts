@@ -35,8 +35,6 @@ export class DeviceTable {
   /** Signalled on every change of a device, file or I/O; waiters re-check their condition. */
   readonly changes = new Changes<void>();
   readonly hardwareErrors: HardwareErrors;
-  /** Processes that keep descriptors of devices and do no more I/O on any. */
-  readonly retired = new Set<number>();
   readonly #devices = new Map<DeviceId, Device>();
   readonly #files = new Map<string, DeviceFile>();
   readonly #options: DeviceTableOptions;
@@ -56,14 +54,14 @@ export class DeviceTable {
   #make(config: DeviceConfig): Device {
     const { log, ledger, mapper, nvmeTarget, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
     const opener = this.#opener;
-    const { changes, hardwareErrors, retired } = this;
+    const { changes, hardwareErrors } = this;
     const { path } = config;
     const onChange = () => this.#options.onChange?.();
     const file =
       this.#files.get(path) ??
       new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
     this.#files.set(path, file);
-    const known = { ledger, hardwareErrors, retired, changes, mapper, nvmeTarget };
+    const known = { ledger, hardwareErrors, changes, mapper, nvmeTarget };
     const device = new Device(config, file, { ...known, maxInFlightIo, clock, hangs, log });
     this.#devices.set(config.deviceId, device);
     return device;

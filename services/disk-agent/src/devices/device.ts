@@ -4,9 +4,7 @@ import { Legs } from "../kernel/legs.js";
 import type { ByteRange } from "../model/held-bytes.js";
 import { LABEL_BYTES } from "../model/label.js";
 import { endOf, type Run, WHOLE_DEVICE } from "../model/runs.js";
-import { sessionAt } from "../model/sessions.js";
 import { type Access, notAttached, requireAccess, whyNotKept } from "./access.js";
-import { Borrowers } from "./borrowers.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import type { DeviceOptions } from "./device-options.js";
 import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
@@ -22,7 +20,6 @@ import {
   writeBytes,
   writeDurably,
 } from "./file-bytes.js";
-import type { LentFile } from "./file-lending.js";
 import { GrantedRuns } from "./granted-runs.js";
 import { BELOW_SESSIONS, InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import { LabelCheck } from "./label-check.js";
@@ -53,8 +50,6 @@ export class Device implements FileUser {
   readonly io: InFlight;
   readonly #lostWrites = new LostWrites();
   readonly granted: GrantedRuns;
-  /** Processes outside the agent that read and write runs of the device. */
-  readonly borrowers: Borrowers;
   /** Block devices of sessions, where the kernel carries the bytes. */
   readonly legs: Legs;
   readonly label: LabelCheck;
@@ -72,7 +67,6 @@ export class Device implements FileUser {
     this.#slots = new Slots(options.maxInFlightIo);
     this.io = new InFlight(options.clock);
     this.granted = new GrantedRuns(config.deviceId);
-    this.borrowers = new Borrowers({ ...options, deviceId: config.deviceId });
     this.legs = new Legs(this, options);
     this.label = new LabelCheck(this, options);
     this.#sizeBytes = config.sizeBytes ?? 0;
@@ -103,7 +97,7 @@ export class Device implements FileUser {
 
   /** True when the device does not use its file: no I/O is in flight, and the file is closed or open for others only. */
   get released(): boolean {
-    const isUsed = this.holds || this.inFlight > 0 || this.borrowers.areThere || this.legs.areThere;
+    const isUsed = this.holds || this.inFlight > 0 || this.legs.areThere;
     return !isUsed && (this.file.phase === "closed" || this.file.isHeld);
   }
 
@@ -121,7 +115,6 @@ export class Device implements FileUser {
   get problemNow(): DeviceProblem | undefined {
     const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
-    if (this.borrowers.problem !== undefined) return this.borrowers.problem;
     const hang = this.#hang;
     if (hang?.level === "ERROR") return hang;
     const growth = this.#wanted ? growthOf(this.config, this.#sizeBytes, this.file.seen) : undefined;
@@ -262,31 +255,16 @@ export class Device implements FileUser {
     this.#probeProblem = problem;
   }
 
-  /** Returns whether all I/O of lower sessions of the run's bytes, and the processes of these sessions, have ended. */
+  /** Returns whether all I/O of lower sessions of the run's bytes, and the legs of these sessions, have ended. */
   isQuietBelow(sessionNumber: number, run: Run): boolean {
-    const areOthersGone = [this.borrowers, this.legs].every((each) => each.areGoneBelow(sessionNumber, run));
-    return areOthersGone && this.io.isQuietBelow(sessionNumber, run);
+    return this.legs.areGoneBelow(sessionNumber, run) && this.io.isQuietBelow(sessionNumber, run);
   }
 
   noteOpened(handle: OpenHandle): void {
     this.label.begin(handle);
-    const { sessions = [] } = this.#options.ledger.memory.devices.get(this.id) ?? {};
-    this.borrowers.endStrays(sessions, handle.lending, this.config.offsetBytes);
   }
 
-  /** Lends the run with this byte to a process of the session. Throws as `checkAccess` does. */
-  lend(sessionNumber: number, offsetBytes: number): LentFile {
-    const { handle, run } = this.#admit({ sessionNumber, startBytes: offsetBytes, lengthBytes: 0 });
-    return this.borrowers.lend(sessionNumber, run, handle.lending, this.config.offsetBytes);
-  }
-
-  /** Notes that a process of the session has the run with these bytes, which a former life of the agent lent it. */
-  noteLent(sessionNumber: number, bytes: Run): void {
-    const run = sessionAt(this.#options.ledger.memory, this.id, bytes.offsetBytes) ?? bytes;
-    this.borrowers.enter(sessionNumber, { offsetBytes: run.offsetBytes, sizeBytes: run.sizeBytes });
-  }
-
-  /** Returns why a process of the session must no longer have its run; undefined when it may. */
+  /** Returns why a leg of the session must no longer have its run; undefined when it may. */
   refusalOf(sessionNumber: number, offsetBytes: number): string | undefined {
     return whyNotKept(this, this.#options.ledger.memory, sessionNumber, offsetBytes);
   }

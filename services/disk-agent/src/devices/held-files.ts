@@ -89,7 +89,6 @@ export class HeldFiles implements FileOpener {
       write: handle.write.bind(handle) as OpenHandle["write"],
       datasync: handle.datasync.bind(handle),
       punchHole: handle.punchHole.bind(handle),
-      ...(handle.lending && { lending: handle.lending }),
       ...(handle.guard && { guard: handle.guard }),
       ...(handle.drive && { drive: handle.drive }),
       ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),

@@ -14,7 +14,6 @@ import { writeDirect } from "../host/direct-write.js";
 import { diskSequence, serialNumberOf, subsystemOf } from "../host/sysfs.js";
 import { isOfMesh } from "../kernel/nvme-names.js";
 import type { DrivePlace } from "../model/drive-errors.js";
-import { type FileLending, lendingOf } from "./file-lending.js";
 import type { FileSyncs } from "./file-syncs.js";
 
 /** Operations of an open file that I/O needs. */
@@ -28,8 +27,6 @@ export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasyn
   readBack?(offsetBytes: number, lengthBytes: number): Promise<Buffer>;
   /** Writes bytes to the drive itself, durably. Absent where `readBack` is. */
   writeBack?(offsetBytes: number, bytes: Uint8Array): Promise<void>;
-  /** Lends the file to processes of sessions. Absent for files that only the agent itself can use. */
-  readonly lending?: FileLending;
   /** Number of the device on which the legs of sessions lie. Present where the kernel carries the bytes. */
   readonly guard?: string;
   /** Place of the file on its drive. Present where the kernel carries the bytes. */
@@ -91,7 +88,7 @@ export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOpti
         const stats = await handle.stat({ bigint: true });
         const facts = await factsOf(path, stats);
         if (stats.isFile()) await lockRegularFile(path, handle.fd, stats, { requireLocks, lock });
-        return { ...facts, handle: asOpenHandle(handle, stats) };
+        return { ...facts, handle: asOpenHandle(handle) };
       } catch (error) {
         await handle.close();
         throw error;
@@ -100,10 +97,9 @@ export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOpti
   };
 }
 
-function asOpenHandle(handle: FileHandle, stats: BigIntStats): OpenHandle {
+function asOpenHandle(handle: FileHandle): OpenHandle {
   return Object.assign(handle, {
     punchHole: (offsetBytes: number, lengthBytes: number) => punchHole(handle.fd, offsetBytes, lengthBytes),
-    lending: lendingOf(handle.fd, stats),
     readBack: async (offsetBytes: number, lengthBytes: number) =>
       (await readDirect(`/proc/self/fd/${handle.fd}`, offsetBytes, lengthBytes)).bytes,
     writeBack: (offsetBytes: number, bytes: Uint8Array) =>

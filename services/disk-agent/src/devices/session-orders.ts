@@ -200,20 +200,14 @@ function measure(wish: SessionWish, { outcome }: Came, durationMs: number): void
 
 /** Returns what of lower sessions on the run's bytes a grant waits for. */
 export function waitingBelow(device: Device, sessionNumber: number, run: Run): Waiting {
-  return (
-    device.borrowers.waitingBelow(sessionNumber, run) ??
-    device.legs.waitingBelow(sessionNumber, run) ??
-    device.io.waitingBelow(sessionNumber, run)
-  );
+  return device.legs.waitingBelow(sessionNumber, run) ?? device.io.waitingBelow(sessionNumber, run);
 }
 
 function whileBusy(device: Device, sessionNumber: number, run: DeviceRun): Came {
   const waiting = waitingBelow(device, sessionNumber, run);
   const where = describeRun(run);
   let message = `${waiting.inFlightOperations} operations of sessions before ${sessionNumber} are in flight on ${where}`;
-  if (!device.borrowers.areGoneBelow(sessionNumber, run))
-    message = `the process of an earlier session still has ${where}`;
-  else if (!device.legs.areGoneBelow(sessionNumber, run))
+  if (!device.legs.areGoneBelow(sessionNumber, run))
     message = `the drive has not answered all I/O of an earlier session on ${where}`;
   return { outcome: "pending", message, waiting };
 }

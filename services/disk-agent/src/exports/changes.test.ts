@@ -1,6 +1,5 @@
-import { type DiskId, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually, skipWithout } from "@diskmesh/testkit";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { ExportSpec } from "../model/memory.js";
 import type { NbdRequestError } from "../nbd/client.js";
@@ -18,55 +17,53 @@ async function durationMs(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedMs;
 }
 
-for (const engine of ["node", "qemu"] as const)
-  describe(`limits of an export on the ${engine} engine`, () => {
-    let scene: EngineScene;
+describe(`limits of an export on the node engine`, () => {
+  let scene: EngineScene;
 
-    beforeEach(async function () {
-      if (engine === "qemu") skipWithout(this, "qemu-storage-daemon");
-      scene = new EngineScene(engine);
-      await scene.start();
-    });
-    afterEach(() => scene?.stop());
-
-    const serve = async (spec: ExportSpec) => scene.connect(await scene.exports.serve(spec));
-
-    it("delay I/O, change on an open connection, and end with the export", async () => {
-      const spec = specOf("disk-1", 1, ["a"]);
-      await scene.open("disk-1", 1, ["a"]);
-      const client = await serve({ ...spec, limits: { ...NONE, writeIops: 20, readIops: 1 } });
-      const write = (count: number) =>
-        Promise.all(Array.from({ length: count }, (_, at) => client.write(at * BLOCK_BYTES, noise(BLOCK_BYTES))));
-      expect(await durationMs(() => write(11))).to.be.above(400);
-      // Takes 20 s with the first limits.
-      const reads = Array.from({ length: 20 }, () => client.read(0, BLOCK_BYTES));
-      await scene.exports.serve({ ...spec, limits: { ...NONE, readIops: 1_000 }, revision: 1 });
-      expect(await durationMs(() => Promise.all(reads))).to.be.below(5_000);
-      await scene.exports.serve({ ...spec, limits: { ...NONE, writeIops: 1 }, revision: 2 });
-      const late = write(20).catch(() => "ended");
-      // The answer shows that the server has read the writes.
-      await client.flush();
-      expect(await durationMs(() => scene.exports.end("disk-1" as never, 1))).to.be.below(4_000);
-      await late;
-    });
-
-    it("release requests that wait for a former limit, before the change is confirmed", async () => {
-      const spec = specOf("disk-1", 1, ["a"]);
-      await scene.open("disk-1", 1, ["a"]);
-      const client = await serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 50 } });
-      const reads = Array.from({ length: 4 }, () => client.read(0, 16 * BLOCK_BYTES));
-      // The answer shows that the server has the reads, all but one of which wait.
-      await client.flush();
-      await scene.exports.serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 10 * DEVICE_BYTES }, revision: 1 });
-      // Each takes 22 min with the first limit.
-      expect(await durationMs(() => Promise.all(reads))).to.be.below(30_000);
-      await scene.exports.serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 50 }, revision: 2 });
-      const late = Array.from({ length: 4 }, () => client.read(0, 16 * BLOCK_BYTES));
-      await client.flush();
-      await scene.exports.serve({ ...spec, revision: 3 });
-      expect(await durationMs(() => Promise.all(late))).to.be.below(30_000);
-    });
+  beforeEach(async () => {
+    scene = new EngineScene("node");
+    await scene.start();
   });
+  afterEach(() => scene?.stop());
+
+  const serve = async (spec: ExportSpec) => scene.connect(await scene.exports.serve(spec));
+
+  it("delay I/O, change on an open connection, and end with the export", async () => {
+    const spec = specOf("disk-1", 1, ["a"]);
+    await scene.open("disk-1", 1, ["a"]);
+    const client = await serve({ ...spec, limits: { ...NONE, writeIops: 20, readIops: 1 } });
+    const write = (count: number) =>
+      Promise.all(Array.from({ length: count }, (_, at) => client.write(at * BLOCK_BYTES, noise(BLOCK_BYTES))));
+    expect(await durationMs(() => write(11))).to.be.above(400);
+    // Takes 20 s with the first limits.
+    const reads = Array.from({ length: 20 }, () => client.read(0, BLOCK_BYTES));
+    await scene.exports.serve({ ...spec, limits: { ...NONE, readIops: 1_000 }, revision: 1 });
+    expect(await durationMs(() => Promise.all(reads))).to.be.below(5_000);
+    await scene.exports.serve({ ...spec, limits: { ...NONE, writeIops: 1 }, revision: 2 });
+    const late = write(20).catch(() => "ended");
+    // The answer shows that the server has read the writes.
+    await client.flush();
+    expect(await durationMs(() => scene.exports.end("disk-1" as never, 1))).to.be.below(4_000);
+    await late;
+  });
+
+  it("release requests that wait for a former limit, before the change is confirmed", async () => {
+    const spec = specOf("disk-1", 1, ["a"]);
+    await scene.open("disk-1", 1, ["a"]);
+    const client = await serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 50 } });
+    const reads = Array.from({ length: 4 }, () => client.read(0, 16 * BLOCK_BYTES));
+    // The answer shows that the server has the reads, all but one of which wait.
+    await client.flush();
+    await scene.exports.serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 10 * DEVICE_BYTES }, revision: 1 });
+    // Each takes 22 min with the first limit.
+    expect(await durationMs(() => Promise.all(reads))).to.be.below(30_000);
+    await scene.exports.serve({ ...spec, limits: { ...NONE, readBytesPerSecond: 50 }, revision: 2 });
+    const late = Array.from({ length: 4 }, () => client.read(0, 16 * BLOCK_BYTES));
+    await client.flush();
+    await scene.exports.serve({ ...spec, revision: 3 });
+    expect(await durationMs(() => Promise.all(late))).to.be.below(30_000);
+  });
+});
 
 describe("changes of an export that is served", () => {
   let scene: EngineScene;
@@ -141,26 +138,4 @@ describe("changes of an export that is served", () => {
     expect(await codeOf(client.write(0, noise(BLOCK_BYTES)))).to.equal("EPERM");
     expect(scene.bytesOf("a").every((byte) => byte === 0)).to.equal(true);
   });
-});
-
-it("the qemu engine refuses an appended device until the disk is published again, and a restart of the agent fails no I/O", async function () {
-  skipWithout(this, "qemu-storage-daemon");
-  let scene = new EngineScene("qemu");
-  await scene.start();
-  const client = await scene.connect(await scene.publish("disk-1", 1, ["a"]));
-  await scene.open("disk-1", 1, ["b"]);
-  const later = { ...specOf("disk-1", 1, ["a", "b"]), revision: 1 };
-  const refused = () => rejection(scene.exports.serve(later), UnavailableError, "unpublished and published again");
-  await refused();
-  await client.write(0, noise(BLOCK_BYTES));
-  scene = new EngineScene("qemu", await scene.leave());
-  await scene.start();
-  await client.write(0, noise(BLOCK_BYTES));
-  await refused();
-  await client.write(0, noise(BLOCK_BYTES));
-  await scene.exports.end("disk-1" as DiskId, 1);
-  const larger = await scene.connect(await scene.publish("disk-1", 2, ["a", "b"]));
-  expect(larger.sizeBytes).to.equal(2 * DEVICE_BYTES);
-  await client.disconnect();
-  await scene.stop();
 });

@@ -18,13 +18,26 @@ describe("the engine of a host", () => {
   it("is the one that the config names", async () => {
     expect(await chosen("node")).to.equal("node");
     expect(await describeEngine("node")).to.equal(
-      "engine node carries the bytes of disks; not qemu: the config names another engine; not kernel: the config names another engine",
+      "engine node carries the bytes of disks; not kernel: the config names node",
     );
   });
 
-  it("is never kernel unless the config names it", async () => {
-    expect(await chosen("auto")).to.be.oneOf(["node", "qemu"]);
-    expect(await describeEngine("auto")).to.match(/^engine (node|qemu) .*not kernel: it is chosen by its name only$/);
+  it("is kernel without a name where the host can carry bytes there, else node, and says why", async () => {
+    const reason = await whyNoKernel();
+    expect(await chosen("auto")).to.equal(reason === undefined ? "kernel" : "node");
+    const text = await describeEngine("auto");
+    if (reason === undefined) expect(text).to.match(/^engine kernel carries the bytes of disks/);
+    else expect(text).to.include(`engine node carries the bytes of disks; not kernel: ${reason}: it needs root`);
+  });
+
+  it("is node without a name where dmsetup is missing", async () => {
+    const { PATH } = process.env;
+    process.env.PATH = "/nowhere";
+    try {
+      expect(await chosen("auto")).to.equal("node");
+    } finally {
+      process.env.PATH = PATH;
+    }
   });
 
   it("kernel needs a host that can carry bytes there, and says what the host lacks", async () => {

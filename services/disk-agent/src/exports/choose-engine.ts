@@ -1,6 +1,4 @@
-import { execFile } from "node:child_process";
 import { realpathSync } from "node:fs";
-import { promisify } from "node:util";
 import { type Logger, messageOf, silentLogger, UnavailableError } from "@diskmesh/domain";
 import type { AgentConfig } from "../config.js";
 import { type FileOpener, makeFileOpener } from "../devices/open-file.js";
@@ -8,18 +6,13 @@ import { DeviceMapper, whyNoKernel } from "../kernel/device-mapper.js";
 import { type DriveErrors, openDriveErrors } from "../kernel/drive-errors.js";
 import { GuardedFiles } from "../kernel/guarded-files.js";
 import { makeNvme, type Nvme, type NvmeConfig } from "../kernel/nvme.js";
-import { PROGRAM } from "../qemu/daemon.js";
 import type { EngineName } from "./engine.js";
 
-const VERSION_TIMEOUT_MS = 10_000;
-
-/** Engine of a host, and why others are not. */
+/** Engine of a host, and why it is not kernel. */
 interface Choice {
   readonly engine: EngineName;
-  readonly others: Readonly<Partial<Record<EngineName, string>>>;
+  readonly whyNotKernel?: string;
 }
-
-const NOT_ASKED = "the config names another engine";
 
 /** Engine of a host, and what it needs. */
 export interface Chosen {
@@ -40,8 +33,8 @@ export async function chooseEngine(
   log: Logger,
 ): Promise<Chosen> {
   const { engine: named, baseFolder, requireFileLocks } = config;
-  const { engine, others } = await choose(named);
-  log.info({ engine, others }, "data path engine chosen");
+  const { engine, whyNotKernel } = await choose(named);
+  log.info({ engine, whyNotKernel }, "data path engine chosen");
   const mapper = new DeviceMapper(realpathSync(baseFolder));
   const files = makeFileOpener({ requireLocks: requireFileLocks });
   if (engine === "kernel") {
@@ -64,8 +57,8 @@ export async function chooseEngine(
 /** Returns what --check-config says about the engine. */
 export async function describeEngine(named: "auto" | EngineName): Promise<string> {
   try {
-    const { engine, others } = await choose(named);
-    const reasons = Object.entries(others).map(([name, reason]) => `not ${name}: ${reason}`);
+    const { engine, whyNotKernel } = await choose(named);
+    const reasons = whyNotKernel === undefined ? [] : [`not kernel: ${whyNotKernel}`];
     const driveErrors = engine === "kernel" ? await openDriveErrors(silentLogger) : undefined;
     if (typeof driveErrors === "string") reasons.push(driveErrors);
     else await driveErrors?.close();
@@ -76,28 +69,10 @@ export async function describeEngine(named: "auto" | EngineName): Promise<string
 }
 
 async function choose(named: "auto" | EngineName): Promise<Choice> {
-  if (named === "node") return { engine: "node", others: { qemu: NOT_ASKED, kernel: NOT_ASKED } };
-  if (named === "kernel") {
-    const reason = await whyNoKernel();
-    if (reason === undefined) return { engine: "kernel", others: { qemu: NOT_ASKED } };
-    throw new UnavailableError(
-      `engine is "kernel", but ${reason}: it needs root, device-mapper in the kernel, and dmsetup and losetup (Debian: dmsetup, mount)`,
-    );
-  }
-  const kernel = named === "qemu" ? NOT_ASKED : "it is chosen by its name only";
-  const reason = await whyNoQemu();
-  if (reason === undefined) return { engine: "qemu", others: { kernel } };
-  if (named === "qemu")
-    throw new UnavailableError(`engine is "qemu", but ${reason}: install it (Debian: qemu-system-common)`);
-  return { engine: "node", others: { qemu: `${reason} (Debian: qemu-system-common)`, kernel } };
-}
-
-async function whyNoQemu(): Promise<string | undefined> {
-  try {
-    await promisify(execFile)(PROGRAM, ["--version"], { timeout: VERSION_TIMEOUT_MS });
-    return undefined;
-  } catch (error) {
-    const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
-    return isMissing ? `${PROGRAM} is not on PATH` : `${PROGRAM} does not run: ${messageOf(error)}`;
-  }
+  if (named === "node") return { engine: "node", whyNotKernel: "the config names node" };
+  const reason = await whyNoKernel();
+  if (reason === undefined) return { engine: "kernel" };
+  const whyNotKernel = `${reason}: it needs root, device-mapper in the kernel, and dmsetup and losetup (Debian: dmsetup, mount)`;
+  if (named === "kernel") throw new UnavailableError(`engine is "kernel", but ${whyNotKernel}`);
+  return { engine: "node", whyNotKernel };
 }

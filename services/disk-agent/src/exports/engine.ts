@@ -2,13 +2,11 @@ import type { IoQueue } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
 import type { Mirrored, MirrorStatus } from "./mirror.js";
 
-export type EngineName = "node" | "qemu" | "kernel";
+export type EngineName = "node" | "kernel";
 
 /** Carries the bytes of disks: it serves a disk of a granted session to the programs of this host. */
 export interface Engine {
   readonly name: EngineName;
-  /** True when a disk is served on while the agent restarts. */
-  readonly outlivesAgent: boolean;
   /** True when the paths of its disks are links to block devices, and not NBD sockets. */
   readonly servesDevices?: boolean;
   /** Returns why this engine cannot serve the disk; undefined when it can. */
@@ -23,8 +21,8 @@ export interface Engine {
    */
   serve(spec: ExportSpec): Promise<ServedDisk>;
   /**
-   * Returns the disk when a process that a former life of the agent started serves it in this session, perhaps with the
-   * limits and extents of an earlier revision. Called before the devices are opened.
+   * Returns the disk when the kernel has carried it in this session since a former life of the agent, perhaps with the extents
+   * of an earlier revision. Called before the devices are opened. Absent for an engine whose disks end with the agent.
    */
   adopt?(spec: ExportSpec): Promise<ServedDisk | undefined>;
   /** Ends what former lives of the agent left of sessions that are not served. */
@@ -37,8 +35,6 @@ export interface ServedDisk {
   readonly path: string;
   /** True when appended devices need another export. */
   readonly isFixedSize: boolean;
-  /** True when somebody counts the disk's I/O. */
-  readonly isCounted: boolean;
   /** Resolves with the reason when the disk is no longer served although nobody called `end`. */
   readonly lost?: Promise<string>;
   /**
@@ -71,7 +67,7 @@ export interface ServedDisk {
   end(): Promise<void>;
   /** Ends the agent's part at its stop. What outlives the agent goes on. */
   leave(): Promise<void>;
-  /** Looks for failed I/O and other problems that the engine is not told of. Called periodically. */
+  /** Looks for problems that the engine is not told of. Called periodically. */
   look?(): Promise<void>;
   /** Returns whether the path exists. */
   isReachable(): Promise<boolean>;

@@ -13,7 +13,7 @@ import type { Mirrored, MirrorStatus } from "./mirror.js";
 
 interface Running {
   readonly sessionNumber: number;
-  /** Revision that the disk has reached. Undefined after an adoption: the disk may have limits and a size of an earlier one. */
+  /** Revision that the disk has reached. Undefined after an adoption: the disk may have the size of an earlier one. */
   revision: number | undefined;
   readonly engine: EngineName;
   readonly served: ServedDisk;
@@ -64,12 +64,11 @@ export class ExportTable {
   }
 
   /**
-   * Takes over the disks that processes of a former life of the agent still serve in a current session, and ends the
-   * other processes. Must run before the devices are opened.
+   * Takes over the disks that the kernel has carried on in a current session since a former life of the agent, and ends what
+   * that life has left of others. Must run before the devices are opened.
    */
   async adopt(): Promise<void> {
     const specs = [...this.#ledger.memory.exports.values()].flatMap(({ spec }) => spec ?? []);
-    // Side by side, because each process may be slow to answer.
     await Promise.all(specs.map((spec) => this.#adoptByAny(spec)));
     const sessions = new Set([...this.#running.values()].map(({ sessionNumber }) => sessionNumber));
     const isServed = (sessionNumber: number) => sessions.has(sessionNumber);
@@ -82,7 +81,6 @@ export class ExportTable {
     const exports = [...this.#ledger.memory.exports];
     const start = ([diskId, { spec }]: (typeof exports)[number]) => this.#start(diskId, spec);
     const isAdopted = ([diskId]: (typeof exports)[number]) => this.#running.has(diskId);
-    // Side by side, because each process may be slow to answer.
     await Promise.all(exports.filter(isAdopted).map(start));
     for (const each of exports) if (!isAdopted(each)) await start(each);
   }
@@ -217,19 +215,10 @@ export class ExportTable {
     return this.#problems.list(exports, (diskId) => this.#running.get(diskId)?.served, this.#clock.monotonicMs());
   }
 
-  /** Returns the served disks, whether somebody counts their I/O, and the requests that are not answered. */
-  served(): { readonly diskId: DiskId; readonly isCounted: boolean; readonly queue: IoQueue | undefined }[] {
+  /** Returns the served disks, and the requests that are not answered. */
+  served(): { readonly diskId: DiskId; readonly queue: IoQueue | undefined }[] {
     const nowMs = this.#clock.monotonicMs();
-    return [...this.#running].map(([diskId, { served }]) => ({
-      diskId,
-      isCounted: served.isCounted,
-      queue: served.queue?.(nowMs),
-    }));
-  }
-
-  /** Number of served disks whose I/O nobody counts. */
-  get uncountedDisks(): number {
-    return [...this.#running.values()].filter(({ served }) => !served.isCounted).length;
+    return [...this.#running].map(([diskId, { served }]) => ({ diskId, queue: served.queue?.(nowMs) }));
   }
 
   /** Returns whether appended devices need another export of the disk. */
@@ -318,8 +307,8 @@ export class ExportTable {
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");
   }
 
-  #isDevice(spec: ExportSpec, { servesDevices, outlivesAgent }: Engine): boolean {
-    return servesDevices || this.#blockDevices.isDevice(spec, outlivesAgent);
+  #isDevice(spec: ExportSpec, { servesDevices }: Engine): boolean {
+    return servesDevices || this.#blockDevices.isDevice(spec);
   }
 
   async #asDevice(spec: ExportSpec, { servesDevices }: Engine, served: ServedDisk): Promise<ServedDisk> {

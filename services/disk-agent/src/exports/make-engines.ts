@@ -5,7 +5,6 @@ import type { DeviceTable } from "../devices/device-table.js";
 import type { AgentEdges } from "../edges.js";
 import { KernelEngine } from "../kernel/kernel-engine.js";
 import type { AgentLimits } from "../limits.js";
-import { QemuEngine } from "../qemu/qemu-engine.js";
 import { NvmeParts } from "../remote/nvme-parts.js";
 import { openRemotePart } from "../remote/wiring.js";
 import type { Engine } from "./engine.js";
@@ -46,12 +45,8 @@ export function makeEngines(
     log,
   };
   const node = new NodeEngine({ ...common, listenNbd: edges.listenNbd });
-  const { mapper, nvme, engine, io } = edges;
-  if (mapper !== undefined && nvme !== undefined) {
-    const remote = new NvmeParts({ nvme, ledger, log });
-    return [new KernelEngine({ ...common, mapper, remote, io }), node];
-  }
-  if (engine === "node") return [node];
-  const { remoteIoTimeoutMs } = config;
-  return [new QemuEngine({ ...common, linkDevice: edges.linkDevice, remoteIoTimeoutMs, io }), node];
+  const { mapper, nvme, io } = edges;
+  if (mapper === undefined || nvme === undefined) return [node];
+  const remote = new NvmeParts({ nvme, ledger, log });
+  return [new KernelEngine({ ...common, mapper, remote, io }), node];
 }

@@ -29,7 +29,6 @@ interface NodeEngineOptions {
 /** Carries the bytes of disks in the agent's own process, as an NBD server on a Unix socket. Needs no other program. */
 export class NodeEngine implements Engine {
   readonly name = "node";
-  readonly outlivesAgent = false;
   readonly #options: NodeEngineOptions;
   readonly #openPart: OpenPart;
 
@@ -58,7 +57,6 @@ export class NodeEngine implements Engine {
       return {
         path,
         isFixedSize: false,
-        isCounted: true,
         change: async (later) => disk.change(later),
         queue: (nowMs) => disk.queue(nowMs),
         askMirror: (mirrored, bytesPerSecond) => disk.askMirror(mirrored, bytesPerSecond),

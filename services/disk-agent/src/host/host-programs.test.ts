@@ -82,7 +82,7 @@ describe("a disk as a block device and other programs of its host", () => {
   let protectedHost: Settings;
 
   before(async function () {
-    skipWithout(this, "udevadm", "lvm", "mdadm", "unshare", "qemu-storage-daemon");
+    skipWithout(this, "udevadm", "lvm", "mdadm", "unshare");
     const whyNot = await whyNoBlockDevices();
     if (whyNot !== undefined) skipBecause(this, whyNot);
     const lvm = readFileSync(shipped("lvm.conf"), "utf8");
@@ -108,7 +108,7 @@ describe("a disk as a block device and other programs of its host", () => {
 
   for (const { title, write, taken, never } of contents) {
     it(`no program takes ${title} inside a disk, which it does without the shipped rules`, async () => {
-      const scene = new EngineScene("qemu", undefined, {});
+      const scene = new EngineScene("node", undefined, { exportKind: "DEVICE" });
       await scene.start();
       try {
         const path = realpathSync(await scene.publish("disk-1", 1, ["a", "b"]));

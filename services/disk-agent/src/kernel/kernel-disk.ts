@@ -7,11 +7,11 @@ import { runProgram } from "../block-device/loop.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { ServedDisk } from "../exports/engine.js";
 import { devicePathIn } from "../exports/export-path.js";
+import { firstExtents } from "../model/exports.js";
 import { type IoQueue, queueOnDevices } from "../model/io-queue.js";
 import { type DiskRole, linearTable, type MappedDevice, pathOf, sizeOfTable } from "../model/mapped-devices.js";
 import type { ExportSpec } from "../model/memory.js";
 import type { IoCounters } from "../nbd/io-counters.js";
-import { firstExtents } from "../qemu/daemon-disk.js";
 import { removeFile } from "../remove-file.js";
 import type { DeviceMapper } from "./device-mapper.js";
 import type { KernelPart, TakenPart } from "./kernel-part.js";
@@ -44,7 +44,6 @@ export class KernelDisk implements ServedDisk {
   readonly path: string;
   /** A longer table is a larger disk, also while it is mounted. */
   readonly isFixedSize = false;
-  readonly isCounted = true;
   readonly lost: Promise<string>;
   readonly #options: KernelDiskOptions;
   readonly #role: DiskRole;

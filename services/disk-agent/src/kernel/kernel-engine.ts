@@ -5,7 +5,6 @@ import { isMoving } from "../model/exports.js";
 import { type DiskRole, isWholeSectors, lastDeviceOf, lastMaking, SECTOR_BYTES } from "../model/mapped-devices.js";
 import type { ExportDevice, ExportSpec } from "../model/memory.js";
 import type { IoCounters } from "../nbd/io-counters.js";
-import { killDaemons } from "../qemu/daemon.js";
 import type { DeviceMapper } from "./device-mapper.js";
 import { KernelDisk } from "./kernel-disk.js";
 import { type KernelPart, LocalKernelPart } from "./kernel-part.js";
@@ -39,7 +38,6 @@ interface KernelEngineOptions {
  */
 export class KernelEngine implements Engine {
   readonly name = "kernel";
-  readonly outlivesAgent = true;
   readonly servesDevices = true;
   readonly #options: KernelEngineOptions;
   /** Number of the disks' devices made so far, those of former lives that are there included. */
@@ -103,10 +101,7 @@ export class KernelEngine implements Engine {
   }
 
   async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
-    const { mapper, folder, log } = this.#options;
-    // An agent with the engine qemu has run here before.
-    const sessions = await killDaemons(folder, () => true);
-    if (sessions.length > 0) log.info({ sessions }, "storage daemons of another engine killed");
+    const { mapper, log } = this.#options;
     const left = (await mapper.list()).filter(({ role }) => role.kind === "disk" && !isServed(role.sessionNumber));
     for (const { role } of left)
       try {

@@ -12,8 +12,8 @@ export function placeOf({ deviceId, offsetBytes = 0 }: Place): string {
 
 /**
  * Decides an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
- * before, when this session was ended, or when this session was exported with other devices or keys. Other devices come
- * from a registry whose store was set back and which issues a session number again, other keys from the next leader.
+ * before, when this session was ended, or when this session was exported with other devices. These come from a registry
+ * whose store was set back and which issues a session number again. The next leader's order has other keys.
  *
  * A higher revision of the session changes limits, lengthens the last extent, appends extents, splits an extent, and
  * moves a part: the extent gets a target, loses it, or is replaced by it. A lower one is a late duplicate.
@@ -34,12 +34,6 @@ export function decideExport(
     if (wanted < now) return { memory, verdict: "same" };
     const extents = withReach(memory, spec, known.spec);
     if (wanted > now) return { memory: withSpec(memory, { ...spec, extents }), verdict: "change" };
-    // A storage daemon keeps the keys that it began with. Nobody uses the disk yet, so that a new session costs nothing.
-    if (wanted === 0 && !haveSameKeys(devicesOf({ extents }), devicesOf(known.spec)))
-      throw new OutdatedError(
-        `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with keys of another leader: use a new session number`,
-        { about: { disk_id: spec.diskId } },
-      );
     const isKnown = areReachedAlike(devicesOf({ extents }), devicesOf(known.spec));
     return { memory: isKnown ? memory : withSpec(memory, { ...known.spec, extents }), verdict: "same" };
   }
@@ -111,10 +105,6 @@ function withReach(memory: AgentMemory, spec: ExportSpec, known: ExportSpec | un
   }));
 }
 
-function haveSameKeys(some: readonly ExportDevice[], others: readonly ExportDevice[]): boolean {
-  return some.every(({ sessionKey }, index) => sessionKey === others[index]?.sessionKey);
-}
-
 function areReachedAlike(some: readonly ExportDevice[], others: readonly ExportDevice[]): boolean {
   return some.every(
     (each, index) => each.blockAddress === others[index]?.blockAddress && each.sessionKey === others[index]?.sessionKey,
@@ -131,9 +121,19 @@ export function isMoving({ extents }: ExportSpec): boolean {
   return extents.some(({ target }) => target !== undefined);
 }
 
-/** Returns the export as it is before any of its parts moves. */
-export function withoutTargets(spec: ExportSpec): ExportSpec {
-  return { ...spec, extents: spec.extents.map(({ target: _, ...extent }) => extent) };
+/**
+ * Returns the extents that a disk of this size has, which may lack what a later revision has appended, also to the last
+ * extent of then.
+ */
+export function firstExtents(extents: readonly ExportExtent[], sizeBytes: number): readonly ExportExtent[] | undefined {
+  let endBytes = 0;
+  for (const [index, extent] of extents.entries()) {
+    const startBytes = endBytes;
+    endBytes += extent.sizeBytes;
+    if (startBytes < sizeBytes && sizeBytes <= endBytes)
+      return [...extents.slice(0, index), { ...extent, sizeBytes: sizeBytes - startBytes }];
+  }
+  return undefined;
 }
 
 function deviceAt(spec: ExportSpec, link: Place): ExportDevice | undefined {

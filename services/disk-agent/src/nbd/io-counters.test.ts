@@ -34,14 +34,6 @@ describe("IoCounters", () => {
     expect(counters.ofDisk("a").write).to.deep.equal({ operations: 8, sizeBytes: 4_096, errors: 0, timeMs: 8 });
   });
 
-  it("counts errors of the disks whose I/O is counted", () => {
-    const counters = new IoCounters();
-    counters.countErrors("a", [["write", 2]]);
-    expect(counters.ofDisk("a").write.errors).to.equal(0);
-    counters.countErrors("a", [["write", 2]]);
-    expect(counters.ofDisk("a").write.errors).to.equal(2);
-  });
-
   it("names disks up to the maximum, and sums the rest", () => {
     const counters = new IoCounters();
     const named = Array.from({ length: 256 }, (_, index) => counters.ofDisk(`disk-${index}`));

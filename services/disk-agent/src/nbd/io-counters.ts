@@ -22,7 +22,7 @@ export const nbdMetrics = {
     unit: "{operation}",
     description:
       "Requests answered, including failed requests, by disk and operation. Those of NBD clients where the agent serves " +
-      "the disk, those of its block device where a storage daemon does.",
+      "the disk, those of its block device where the kernel does.",
     labels: LABELS,
   }),
   size: metric({
@@ -57,12 +57,6 @@ export const nbdMetrics = {
     description: "Duration of NBD requests of all disks that the agent serves itself, by operation.",
     labels: { operation: OPERATIONS },
     buckets: LATENCY_BUCKETS_SECONDS,
-  }),
-  uncounted: metric({
-    kind: "gauge",
-    name: "diskmesh.nbd.uncounted_disks",
-    unit: "{disk}",
-    description: "Disks whose I/O is in no metric: a storage daemon serves them on NBD sockets.",
   }),
 };
 
@@ -123,14 +117,8 @@ export class IoCounters {
     };
   }
 
-  /** Counts failed requests of a disk whose I/O is counted. */
-  countErrors(diskId: string, counts: Iterable<readonly [IoOperation, number]>): void {
-    const sums = this.#disks.get(diskId) ?? this.#disks.get(OTHERS);
-    if (sums !== undefined) for (const [operation, count] of counts) sums[operation].errors += count;
-  }
-
   /** Returns the reads and writes of all disks since the agent's start. */
-  totals(): Omit<IoTotals, "uncountedDisks"> {
+  totals(): IoTotals {
     for (const followed of this.#followed) addGrowth(followed);
     const totals = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
     for (const { read, write } of this.#disks.values()) {
@@ -172,11 +160,6 @@ export class IoCounters {
       each(nbdMetrics.time, ({ timeMs }) => timeMs / 1_000),
     ]);
   }
-}
-
-/** Reports the number of disks whose I/O nobody counts; returns a function that stops this. */
-export function observeUncounted(exports: { readonly uncountedDisks: number }): () => void {
-  return observe(nbdMetrics.uncounted, (say) => say(exports.uncountedDisks));
 }
 
 function addGrowth(followed: Followed): void {

@@ -22,7 +22,6 @@ import { type AgentMemory, type ExportSpec, emptyMemory } from "../model/memory.
 import { NbdClient } from "../nbd/client.js";
 import { IoCounters } from "../nbd/io-counters.js";
 import { NbdServer } from "../nbd/server.js";
-import { QemuEngine } from "../qemu/qemu-engine.js";
 import { DeviceAccess } from "../remote/device-access.js";
 import { linkOverNbd } from "../remote/device-link.js";
 import { DeviceListener } from "../remote/device-listener.js";
@@ -77,15 +76,18 @@ export class EngineScene {
   readonly #clients: Pick<DiskClient, "disconnect">[] = [];
   readonly hostId: HostId;
   readonly #nvme: Nvme | undefined;
+  readonly #form: Pick<ExportSpec, "exportKind">;
   #listener: DeviceListener | undefined;
 
   constructor(
     readonly engine: EngineName,
     former?: { readonly folder: string; readonly memory?: AgentMemory },
-    /** Without it, disks of the engine qemu are block devices. */
     options: {
       readonly whyNoBlockDevices?: string;
+      /** Engine of the disks that `engine` cannot carry. */
       readonly lastEngine?: EngineName;
+      /** Form of the disks that `publish` serves. */
+      readonly exportKind?: ExportSpec["exportKind"];
       readonly deviceBytes?: number;
       /** True where the engine kernel gets regular files instead of drives. */
       readonly hasRegularFiles?: boolean;
@@ -105,6 +107,7 @@ export class EngineScene {
     this.#hasDrives = this.mapper !== undefined && !options.hasRegularFiles;
     this.hostId = options.hostId ?? HOST;
     this.#nvme = options.nvme;
+    this.#form = options.exportKind === undefined ? {} : { exportKind: options.exportKind };
     const memory = former?.memory ?? { ...emptyMemory(this.hostId), ...LEADER };
     this.fixture = new DeviceFixture(devices, 4096, {}, { folder, memory }, this.mapper, options.nvme?.target);
     if (former === undefined)
@@ -113,7 +116,7 @@ export class EngineScene {
     const { ledger, devices: table } = this.fixture;
     const common = { ledger, devices: table, clock: systemClock, log: silentLogger };
     const host = { hostId: this.hostId, folder: this.#exportsFolder, clock: systemClock, log: silentLogger };
-    const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices, io: this.io });
+    const blockDevices = new BlockDevices({ ...host, whyNot: options.whyNoBlockDevices });
     const engines = [engine, ...(options.lastEngine ? [options.lastEngine] : [])].map((name) => this.#makeEngine(name));
     this.exports = new ExportTable({ ...common, engines, blockDevices, maxEndedExports: 10 });
   }
@@ -145,13 +148,11 @@ export class EngineScene {
       clock: systemClock,
       log: silentLogger,
     };
-    const linkDevice = linkOverNbd;
     if (this.mapper !== undefined && name === "kernel") {
       const { nvme = { host: nvmeOf(NO_NVME, log).host, whyNot: "the test has one host" } } = { nvme: this.#nvme };
       const remote = new NvmeParts({ nvme, ledger, log });
       return new KernelEngine({ ...common, mapper: this.mapper, remote, io: this.io });
     }
-    if (name === "qemu") return new QemuEngine({ ...common, linkDevice, remoteIoTimeoutMs: 5_000, io: this.io });
     return new NodeEngine({ ...common, listenNbd: (options) => NbdServer.listen(options, this.io) });
   }
 
@@ -186,7 +187,7 @@ export class EngineScene {
     sizeBytes = DEVICE_BYTES,
   ): Promise<string> {
     await this.open(diskId, sessionNumber, ids);
-    return this.exports.serve(specOf(diskId, sessionNumber, ids, sizeBytes));
+    return this.exports.serve({ ...specOf(diskId, sessionNumber, ids, sizeBytes), ...this.#form });
   }
 
   /** Opens a session on the devices, and resolves once every one of them has granted it. */
@@ -242,7 +243,7 @@ export class EngineScene {
     return readFileSync(join(this.fixture.folder, this.#hasDrives ? imageOf(file) : file));
   }
 
-  /** Stops the agent's part. Daemons go on. */
+  /** Stops the agent's part. What the kernel carries goes on. */
   async leave(): Promise<{ folder: string; memory: AgentMemory }> {
     await this.exports.close();
     await this.#listener?.close();

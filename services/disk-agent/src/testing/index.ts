@@ -1,7 +1,7 @@
 export { readMemory } from "../cache/open-ledger.js";
 export { makeFileOpener } from "../devices/open-file.js";
 export { VendorCalls } from "../drivers/vendor-calls.js";
-export { endDaemons } from "../end-sessions.js";
+export { endLeftBlockDevices } from "../end-sessions.js";
 export { dmsetup } from "../kernel/device-mapper.js";
 export { DriveErrors } from "../kernel/drive-errors.js";
 export { type Nvme, nvmeOf } from "../kernel/nvme.js";

@@ -128,7 +128,6 @@ export class SlowFiles implements FileOpener {
         await this.writes.pass();
         return this.canPunchHoles && handle.punchHole(offsetBytes, lengthBytes);
       },
-      ...(handle.lending && { lending: handle.lending }),
       ...(handle.guard && { guard: handle.guard }),
       ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),
       ...(handle.writeBack && {

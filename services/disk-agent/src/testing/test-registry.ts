@@ -10,6 +10,7 @@ import {
   type RegisterAgentRequest,
   RegisterAgentResponse,
 } from "@diskmesh/api/internal";
+import type { ExportKind } from "@diskmesh/api/registry";
 import {
   type Client,
   createClient,
@@ -195,11 +196,11 @@ export class AgentOrders {
   }
 
   /** Opens the session on the extents' devices and serves the disk, in one order. */
-  exportAtOnce(diskId: string, sessionNumber: number, extents: ExtentOrder[]) {
+  exportAtOnce(diskId: string, sessionNumber: number, extents: ExtentOrder[], exportKind?: ExportKind) {
     const openDeviceIds = extents.map(({ deviceId = "" }) => deviceId);
     const stamp = this.#registry.stamp();
     const request = { bootId: this.bootId, stamp, diskId, sessionNumber, blockSizeBytes: 4096, extents };
-    return this.client.exportDisk({ ...request, openDeviceIds });
+    return this.client.exportDisk({ ...request, openDeviceIds, ...(exportKind !== undefined && { exportKind }) });
   }
 
   /** Ends the export and opens the session without a holder, in one order. */

@@ -19,7 +19,7 @@ import type { UnreportedError } from "../devices/hardware-errors.js";
 import { encodeQueue } from "../exports/queue-wire.js";
 import { agentMetrics } from "../metrics.js";
 import { highestNumbers } from "../model/highest-numbers.js";
-import { type IoCounters, UNCOUNTED } from "../nbd/io-counters.js";
+import type { IoCounters } from "../nbd/io-counters.js";
 import { encodeHealth } from "../wire.js";
 
 export interface RegistrationOptions {
@@ -217,10 +217,10 @@ export class Heartbeats {
       hardwareErrors: [...failed].map(([deviceId, { message, ageMs }]) => ({ deviceId, message, ageMs })),
       ...highestNumbers(ledger.memory),
       warning: warningOf(ledger),
-      io: { ...io.totals(), uncountedDisks: context.exports.uncountedDisks },
-      disks: context.exports.served().map(({ diskId, isCounted, queue }) => ({
+      io: io.totals(),
+      disks: context.exports.served().map(({ diskId, queue }) => ({
         diskId,
-        io: { ...(isCounted ? io.diskIo(diskId) : UNCOUNTED), ...encodeQueue(queue) },
+        io: { ...io.diskIo(diskId), ...encodeQueue(queue) },
       })),
       diskProblems: [...context.exports.problems()],
       missingNeeds: missingNeedsOf(readiness.report(), context),

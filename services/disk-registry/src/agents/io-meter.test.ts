@@ -4,10 +4,7 @@ import { expect } from "chai";
 import { IoMeter } from "./io-meter.js";
 
 const HOST = "h1" as HostId;
-const io = (reads: number, uncountedDisks = 0) => {
-  const sums = { reads, readBytes: reads * 10, writes: reads * 2, writtenBytes: reads * 20 };
-  return { ...sums, uncountedDisks };
-};
+const io = (reads: number) => ({ reads, readBytes: reads * 10, writes: reads * 2, writtenBytes: reads * 20 });
 
 describe("the sum of the agents' I/O", () => {
   it("adds what each host did since its last report", () => {
@@ -31,16 +28,6 @@ describe("the sum of the agents' I/O", () => {
     expect([undefined, 4_999, 5_000, 7_000, undefined].map(hear)).to.deep.equal([[], [], ["x"], [], ["x"]]);
     hear(9_000);
     expect(meter.hear(HOST, "boot-1", io(0))).to.deep.equal(["x"]);
-  });
-
-  it("sums the disks that are not counted now, and drops those of a host that is gone", () => {
-    const meter = new IoMeter(() => 0);
-    meter.hear(HOST, "boot-1", io(0, 3));
-    meter.hear("h2" as HostId, "boot-1", io(0, 2));
-    meter.hear(HOST, "boot-1", io(0, 1));
-    expect(meter.totals).to.deep.equal(io(0, 3));
-    meter.forget(HOST);
-    expect(meter.totals).to.deep.equal(io(0, 2));
   });
 
   it("adds all I/O of a new start of an agent, and never subtracts", () => {

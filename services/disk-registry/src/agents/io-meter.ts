@@ -15,9 +15,7 @@ interface Reported {
   readonly disks: ReadonlyMap<DiskId, ReportedIo>;
 }
 
-type Sums = Omit<IoTotals, "uncountedDisks">;
-
-const NONE: Sums = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
+const NONE: IoTotals = { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
 
 /** Sums the I/O that agents report in heartbeats. Kept in memory only: the sums begin at 0 with each leader. */
 export class IoMeter {
@@ -36,8 +34,7 @@ export class IoMeter {
   }
 
   get totals(): IoTotals {
-    const uncountedDisks = [...this.#reported.values()].reduce((sum, { totals }) => sum + totals.uncountedDisks, 0);
-    return { ...this.#sums, uncountedDisks };
+    return this.#sums;
   }
 
   /**
@@ -61,10 +58,10 @@ export class IoMeter {
 
   #add(bootId: string, totals: IoTotals, last: Reported | undefined): void {
     if (last === undefined) return;
-    const before: Sums = last.bootId === bootId ? last.totals : NONE;
+    const before: IoTotals = last.bootId === bootId ? last.totals : NONE;
     const sum = this.#sums;
     // An agent's counters never decrease within one start; a report that overtook another one must not subtract.
-    const grown = (field: keyof Sums): number => sum[field] + Math.max(0, totals[field] - before[field]);
+    const grown = (field: keyof IoTotals): number => sum[field] + Math.max(0, totals[field] - before[field]);
     this.#sums = {
       reads: grown("reads"),
       readBytes: grown("readBytes"),

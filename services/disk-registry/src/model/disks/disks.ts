@@ -200,7 +200,7 @@ export function resizeDisk(
   if (sizeBytes <= disk.sizeBytes) return disk;
   if (publication?.fixedSize)
     throw new InvalidStateError(
-      `disk ${diskId} is published to host ${publication.hostId}, which cannot enlarge it while it serves it as a block device or by a storage daemon: unpublish the disk, enlarge it, and publish it again`,
+      `disk ${diskId} is published to host ${publication.hostId}, which cannot enlarge it while it serves it as a block device: unpublish the disk, enlarge it, and publish it again`,
       { reason: "DISK_IN_USE", about: { ...about, host_id: publication.hostId } },
     );
   const whySuspected = choice.whySuspected ?? NOBODY_SUSPECTED;

@@ -7762,8 +7762,8 @@ export const DiskRegistryServiceDefinition = {
      * Enlarges a disk by appending whole devices of its pool and availability zone (or host). The existing data stays. A
      * disk that is large enough stays unchanged. Returns once the host of a published disk serves the new size: to new
      * connections, while existing connections go on with the former size. RESOURCE_EXHAUSTED, UNAVAILABLE: as CreateDisk's.
-     * FAILED_PRECONDITION: the disk is published to a host that serves it as a block device, or by a storage daemon, and so
-     * cannot enlarge it (DISK_IN_USE).
+     * FAILED_PRECONDITION: the disk is published to a host whose engine `node` serves it as a block device, and so cannot
+     * enlarge it (DISK_IN_USE).
      * When the call's deadline passes before the host serves the size, the call fails with a retryable error, and the work
      * continues.
      */

@@ -1326,7 +1326,7 @@ export interface DiskIo {
   writtenBytes: number;
   /** Number of failed requests of any kind. */
   errors: number;
-  /** True: nobody counts the disk's I/O, because a storage daemon serves it on an NBD socket. The counters are 0. */
+  /** True: the disk has no counters of its own, because its agent has served too many disks since its start. The counters are 0. */
   uncounted: boolean;
   /** Number of requests of the disk's users that are not answered. */
   openRequests: number;
@@ -1361,8 +1361,6 @@ export interface IoTotals {
   writes: number;
   /** Bytes written. */
   writtenBytes: number;
-  /** Number of disks published now whose I/O nobody counts: a storage daemon serves them on NBD sockets. */
-  uncountedDisks: number;
 }
 
 function createBaseTrouble(): Trouble {
@@ -4586,7 +4584,7 @@ export const DiskIo: MessageFns<DiskIo> = {
 };
 
 function createBaseIoTotals(): IoTotals {
-  return { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0, uncountedDisks: 0 };
+  return { reads: 0, readBytes: 0, writes: 0, writtenBytes: 0 };
 }
 
 export const IoTotals: MessageFns<IoTotals> = {
@@ -4602,9 +4600,6 @@ export const IoTotals: MessageFns<IoTotals> = {
     }
     if (message.writtenBytes !== 0) {
       writer.uint32(32).int64(message.writtenBytes);
-    }
-    if (message.uncountedDisks !== 0) {
-      writer.uint32(40).int32(message.uncountedDisks);
     }
     return writer;
   },
@@ -4654,14 +4649,6 @@ export const IoTotals: MessageFns<IoTotals> = {
             message.writtenBytes = longToNumber(reader.int64());
             continue;
           }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
-
-            message.uncountedDisks = reader.int32();
-            continue;
-          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4683,7 +4670,6 @@ export const IoTotals: MessageFns<IoTotals> = {
     message.readBytes = object.readBytes ?? 0;
     message.writes = object.writes ?? 0;
     message.writtenBytes = object.writtenBytes ?? 0;
-    message.uncountedDisks = object.uncountedDisks ?? 0;
     return message;
   },
 };
