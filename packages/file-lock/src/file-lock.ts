@@ -1,6 +1,5 @@
 import { messageOf } from "@diskmesh/domain";
 import { native } from "./native.js";
-import { isLocked, SESSION_BYTES_START } from "./session-lock.js";
 
 /** Outcome of an attempt to lock an open file. */
 type LockAttempt =
@@ -27,23 +26,19 @@ const LOCKED_BYTE = 2 ** 50;
 /**
  * Locks an open file against all other opens of it, also in this process, without waiting. Uses locks of the open file
  * description (F_OFD_SETLK), which belong to the descriptor and not to the process, so closing another descriptor does
- * not release them. The file must be open for writing. Processes that hold session locks (see `lockSession`) do not
- * exclude the lock: they belong to an earlier life of the caller.
+ * not release them. The file must be open for writing.
  */
 export const lockFile: FileLocking = (fd) => {
   try {
     const { tryLock, unlock } = native();
     // Other platforms lock whole files only and cannot release a part.
-    if (process.platform !== "linux") return { outcome: tryLock(fd, 0, 0) ? "locked" : "held" };
     // The whole file is locked first, because a lock on any part of it (QEMU locks single bytes) means that the file is
-    // in use. A session's process may hold QEMU's locks, too, so that then only the one byte counts.
-    if (tryLock(fd, 0, SESSION_BYTES_START)) {
-      unlock(fd, 0, LOCKED_BYTE);
-      unlock(fd, LOCKED_BYTE + 1, SESSION_BYTES_START - LOCKED_BYTE - 1);
-      return { outcome: "locked" };
-    }
-    const hasSession = isLocked(fd, SESSION_BYTES_START, 0);
-    return { outcome: hasSession && tryLock(fd, LOCKED_BYTE, 1) ? "locked" : "held" };
+    // in use.
+    if (!tryLock(fd, 0, 0)) return { outcome: "held" };
+    if (process.platform !== "linux") return { outcome: "locked" };
+    unlock(fd, 0, LOCKED_BYTE);
+    unlock(fd, LOCKED_BYTE + 1, 0);
+    return { outcome: "locked" };
   } catch (error) {
     // Network file systems may return EACCES instead of EAGAIN.
     if ((error as NodeJS.ErrnoException).code === "EACCES") return { outcome: "held" };

@@ -3,5 +3,4 @@ export { type FileLocking, lockFile } from "./file-lock.js";
 export * from "./folder-lock.js";
 export * from "./lock-holder.js";
 export { punchHole } from "./punch-hole.js";
-export { isSessionLocked, lockSession, sessionLockHolders } from "./session-lock.js";
 export { swapNames } from "./swap-names.js";
