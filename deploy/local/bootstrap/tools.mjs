@@ -36,13 +36,6 @@ const TOOLS = [
     usedBy: "NBD, locks of device files",
   },
   {
-    name: "qemu-storage-daemon",
-    since: "7.2",
-    apt: "qemu-system-common",
-    why: "carries the bytes of disks",
-    usedBy: "the engine qemu",
-  },
-  {
     name: "qemu-system-x86_64",
     since: "7.2",
     apt: "qemu-system-x86",

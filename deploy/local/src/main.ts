@@ -1,7 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { Instance } from "@diskmesh/api/director";
 import { DomainError, InvalidStateError } from "@diskmesh/domain";
-import { programOnPath } from "@diskmesh/process-cpi";
 import { commandsToCopy } from "./commands.js";
 import { boshLogin } from "./mesh/bosh-login.js";
 import { operatorClients } from "./mesh/clients.js";
@@ -20,9 +19,7 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
   const layout = new MeshLayout(options.stateFolder, options.basePort, options.engine);
   const report = (line: string) => terminal.note(line);
   await using local = await LocalMesh.start({ layout, fresh: options.fresh, report, signal });
-  terminal.done(
-    `mesh started: ${local.mesh.processCount} processes, state in ${layout.stateFolder}; ${dataPath(options.engine)}`,
-  );
+  terminal.done(`mesh started: ${local.mesh.processCount} processes, state in ${layout.stateFolder}`);
   const clients = operatorClients(layout);
   let instance: Instance | undefined;
   try {
@@ -51,13 +48,6 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
   terminal.line(commandsToCopy(layout, instance?.instanceId ?? "INSTANCE", password));
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   terminal.note("stopping");
-}
-
-/** Says which engine of the agents carries the bytes of disks. */
-function dataPath(engine: string): string {
-  if (engine !== "auto") return `data path: engine ${engine}`;
-  if (programOnPath("qemu-storage-daemon") !== undefined) return "data path: engine qemu";
-  return "data path: engine node (faster with qemu-storage-daemon, Debian: qemu-system-common)";
 }
 
 const PARENT_POLL_MS = 1000;

@@ -39,7 +39,7 @@ describe("options of npm start", () => {
   const refused: [string, string[], NodeJS.ProcessEnv, RegExp][] = [
     ["an unknown option", ["--twice"], {}, /--twice[\s\S]*--once/],
     ["an argument", ["now"], {}, /now/],
-    ["an unknown engine", ["--engine", "steam"], {}, /engine is "steam": it must be one of auto, qemu, node, kernel/],
+    ["an unknown engine", ["--engine", "steam"], {}, /engine is "steam": it must be one of auto, kernel, node/],
     ["a base port that is no number", ["--base-port", "7010x"], {}, /base port is "7010x"/],
     ["a privileged base port", ["--base-port", "80"], {}, room],
     ["a base port with no room above it", [], { DISKMESH_BASE_PORT: "65500" }, room],

@@ -20,7 +20,7 @@ export interface LocalOptions {
 const DEFAULT_BASE_PORT = 7000;
 const MAX_BASE_PORT = 65_535 - PORT_SPAN;
 
-const ENGINES = ["auto", "qemu", "node", "kernel"];
+const ENGINES = ["auto", "kernel", "node"];
 
 export const USAGE = `npm start -- [options]
   --once            tell the story, then stop; exit code 0 only when every step went well
