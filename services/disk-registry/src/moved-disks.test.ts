@@ -64,6 +64,33 @@ describe("disks that move", () => {
     expect(events.events.map(({ action }) => action)).to.include.members(["MoveBegun", "MoveCutOver"]);
   });
 
+  it("a disk is copied as soon as another leaves its turn, also to an operator's cancel", async () => {
+    const ids = Array.from({ length: 18 }, (_, index) => `${index}`);
+    await fleet.readyAgent(
+      "h1",
+      ids.map((id) => `s${id}`),
+    );
+    for (const id of ids) await fleet.createDisk(`disk-${id}`, { sizeBytes: 2 ** 26 });
+    const targets = ids.map((id) => `t${id}`);
+    const target = await fleet.readyAgent("h2", targets);
+    target.copying = { outcome: OrderOutcome.PENDING, copiedBytes: 0 };
+    await fleet.remove("h1");
+    const disks = async (copies: number) => {
+      const { disks: all } = await fleet.registry.operator.listDisks({});
+      return all.filter(({ parts }) => parts.some((part) => part.copies.length === copies));
+    };
+    await eventually(async () => expect(await disks(2)).to.have.length(16));
+    const [first] = await disks(2);
+    await fleet.registry.operator.cancelMove({ diskId: first?.diskId ?? "" });
+    await eventually(async () => {
+      const copying = (await disks(2)).map(({ diskId }) => diskId);
+      expect(copying).to.have.length(16).and.not.include(first?.diskId);
+    });
+    target.copying = { outcome: OrderOutcome.DONE, copiedBytes: 2 ** 26 };
+    const moved = async () => (await disks(1)).filter((disk) => targets.includes(devicesWithBytes(disk)[0] ?? ""));
+    await eventually(async () => expect(await moved()).to.have.length(17));
+  });
+
   it("a source that fails once both copies are equal is left at once", async () => {
     const { target: holder } = await scene(true);
     holder.mirror = { state: MirrorState.FAILED, failedDeviceId: "d1", message: "d1 is broken" };

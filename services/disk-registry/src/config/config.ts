@@ -119,7 +119,7 @@ export const configSchema = z.strictObject({
         .max(Number.MAX_SAFE_INTEGER)
         .default(0)
         .describe(
-          "Maximum bytes per second that moves read from, or write to, the devices of one host. A host takes part in at most two copies at once, and each gets half. 0: unlimited. A reload changes it for running copies.",
+          "Maximum bytes per second that moves read from, or write to, the devices of one host. A host takes part in at most two copies at once, or in 16 while these have at most 1 GiB in all; each gets an equal share. 0: unlimited. A reload changes it for running copies.",
         ),
       { reloads: true },
     ),

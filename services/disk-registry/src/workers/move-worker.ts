@@ -3,6 +3,7 @@ import {
   backoffMs,
   type DeviceId,
   type DiskId,
+  type HostId,
   messageOf,
   NotFoundError,
   OutdatedError,
@@ -13,6 +14,7 @@ import { noteMove } from "../metrics/moves.js";
 import type { Leader } from "../model/devices/orders.js";
 import type { MoveProgress } from "../model/disks/move-progress.js";
 import { chooseAnyTarget } from "../model/disks/move-target.js";
+import { MoveTurns } from "../model/disks/move-turns.js";
 import {
   beginTarget,
   beginTry,
@@ -29,7 +31,15 @@ import {
 import { leaveFailing, moveAway } from "../model/disks/removal-moves.js";
 import { recordOf } from "../model/disks/run-records.js";
 import { coveredRuns } from "../model/disks/session-plan.js";
-import { type Device, type Disk, type Host, isFailing, type RegistryTransaction } from "../model/store/schema.js";
+import type { Part } from "../model/store/disk-parts.js";
+import {
+  type Device,
+  type Disk,
+  type Host,
+  isFailing,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "../model/store/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
 import { grantOf } from "./session-grant.js";
@@ -37,8 +47,19 @@ import type { WorkContext } from "./work-context.js";
 
 /** Interval in ms at which a running copy is asked for its progress. */
 const POLL_INTERVAL_MS = 200;
-/** Interval in ms at which a move looks again for space or for its turn. */
+/** Interval in ms at which a move looks again for space. */
 const WAIT_INTERVAL_MS = 5_000;
+/** Interval in ms at which a move looks again for its turn, should the end of another copy not have woken it. */
+const TURN_INTERVAL_MS = 600_000;
+
+/** The next step of a disk's moves, with its rate. */
+type Planned =
+  | Exclude<MoveStep, { readonly kind: "copy" | "mirror" }>
+  | Rated<Extract<MoveStep, { readonly kind: "copy" }>>
+  | Rated<Extract<MoveStep, { readonly kind: "mirror" }>>;
+
+/** A step of which a copy runs, with the rate that it may have in bytes per second; 0 for unlimited. */
+type Rated<Step extends Copying> = Step & { readonly bytesPerSecond: number };
 
 interface Opened {
   readonly kind: "opened";
@@ -59,11 +80,15 @@ export class MoveWorker {
   readonly #progress = new Map<DiskId, MoveProgress>();
   /** Sessions that this leader has opened on both devices of a copy between agents, by disk. */
   readonly #opened = new Map<DiskId, { readonly sessionNumber: number; readonly blockAddress: string }>();
+  /** Disks that wait for their turn, the first one longest, with the hosts of their sources. */
+  readonly #waiting = new Map<DiskId, HostId>();
 
   constructor(
     private readonly context: WorkContext,
     /** Called when the progress of a disk's move has changed. */
     private readonly onProgress: (diskId: DiskId) => void,
+    /** Has a disk processed that waits for its turn. */
+    private readonly wake: (diskId: DiskId) => void,
   ) {}
 
   progressOf(diskId: DiskId): MoveProgress | undefined {
@@ -73,7 +98,7 @@ export class MoveWorker {
   async process(diskId: DiskId, signal: AbortSignal): Promise<WorkResult> {
     const { tablet, fleet } = this.context;
     const leader = fleet.leader();
-    const step = await tablet.read((tables) => planMove(tables, diskId));
+    const step = await tablet.read((tables) => this.#plan(tables, diskId));
     try {
       return await this.#take(diskId, step, leader, signal);
     } catch (error) {
@@ -83,12 +108,20 @@ export class MoveWorker {
     }
   }
 
-  async #take(diskId: DiskId, step: MoveStep, leader: Leader, signal: AbortSignal): Promise<WorkResult> {
+  #plan(tables: RegistryTables, diskId: DiskId): Planned {
+    const step = planMove(tables, diskId);
+    if (step.kind !== "copy" && step.kind !== "mirror") return step;
+    const shares = new MoveTurns(tables).sharesOf([step.source.hostId, step.target.hostId]);
+    return { ...step, bytesPerSecond: copyBytesPerSecond(this.context.config, shares) };
+  }
+
+  async #take(diskId: DiskId, step: Planned, leader: Leader, signal: AbortSignal): Promise<WorkResult> {
     const { tablet } = this.context;
     switch (step.kind) {
       case "none":
         this.#progress.delete(diskId);
         this.#opened.delete(diskId);
+        this.#waiting.delete(diskId);
         return "done";
       case "wait":
         this.#note(diskId, { waits: step.why });
@@ -119,11 +152,17 @@ export class MoveWorker {
       if (step.kind !== "choose") return undefined;
       const chosen = chooseAnyTarget(tx, [step, ...step.others], now);
       if ("spaces" in chosen) beginTarget(tx, chosen.moving, chosen.spaces);
-      return chosen;
+      // Noted before a later transaction can end a copy, whose end wakes those that are noted.
+      else if (!chosen.isShort) this.#waiting.set(diskId, step.source.hostId);
+      return { ...chosen, hostId: step.source.hostId };
     });
-    if (found === undefined || "spaces" in found) return { retryAfterMs: 0 };
+    if (found === undefined || "spaces" in found) {
+      this.#waiting.delete(diskId);
+      return { retryAfterMs: 0 };
+    }
+    if (found.isShort && this.#waiting.delete(diskId)) this.#wakeFirst(new Set([found.hostId]));
     this.#note(diskId, { waits: found.why, isShort: found.isShort });
-    return { retryAfterMs: WAIT_INTERVAL_MS };
+    return { retryAfterMs: found.isShort ? WAIT_INTERVAL_MS : TURN_INTERVAL_MS };
   }
 
   /** Gives the next try a session, once the agents have told the registry the numbers that they remember. */
@@ -141,7 +180,11 @@ export class MoveWorker {
   }
 
   /** Stores the end of a try, or its failure; a try that goes on is asked again soon. */
-  async #settle(step: Copying, answer: Answer, complete: (tx: RegistryTransaction) => boolean): Promise<WorkResult> {
+  async #settle(
+    step: Rated<Copying>,
+    answer: Answer,
+    complete: (tx: RegistryTransaction) => boolean,
+  ): Promise<WorkResult> {
     const { tablet, limits, random } = this.context;
     const { diskId } = step.disk;
     switch (answer.kind) {
@@ -163,6 +206,21 @@ export class MoveWorker {
     }
   }
 
+  /** Has disks look for their turn once a copy of one of these parts has ended. */
+  async wakeNext(parts: readonly Part[]): Promise<void> {
+    if (this.#waiting.size === 0) return;
+    const deviceIds = parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId));
+    const hosts = await this.context.tablet.read(({ devices }) => deviceIds.map((id) => devices.get(id)?.hostId));
+    this.#wakeFirst(new Set(hosts));
+  }
+
+  /** Wakes the disk that has waited longest for its turn, and that of each of these hosts. */
+  #wakeFirst(hosts: ReadonlySet<HostId | undefined>): void {
+    const waiting = [...this.#waiting];
+    const next = [...hosts].map((hostId) => waiting.find(([, source]) => source === hostId));
+    for (const [diskId] of new Set([waiting[0], ...next].flatMap((each) => (each ? [each] : [])))) this.wake(diskId);
+  }
+
   /** Has the part leave its new device, too, if that was to be left before it counted. Returns true. */
   #leaveAgain(tx: RegistryTransaction, deviceId: DeviceId): true {
     const { clock, config } = this.context;
@@ -175,8 +233,8 @@ export class MoveWorker {
   }
 
   /** Has the target's agent copy the source, and returns its answer. */
-  async #copy(order: Copying, leader: Leader, signal: AbortSignal): Promise<Answer> {
-    const { agents, limits, config } = this.context;
+  async #copy(order: Rated<Copying>, leader: Leader, signal: AbortSignal): Promise<Answer> {
+    const { agents, limits } = this.context;
     const { disk, source, target, targetHost, sessionNumber, sizeBytes } = order;
     const { sourceOffsetBytes, targetOffsetBytes } = order;
     const opened = await this.#openSessions(order, leader, signal);
@@ -198,7 +256,7 @@ export class MoveWorker {
       deviceId: target.deviceId,
       offsetBytes: targetOffsetBytes,
       sizeBytes,
-      bytesPerSecond: copyBytesPerSecond(config),
+      bytesPerSecond: order.bytesPerSecond,
     };
     const deadlineMs = limits.agentTimeoutMs;
     const { outcome, copiedBytes } = await agents.order(targetHost, { leader, deadlineMs }, (client) =>
@@ -280,8 +338,8 @@ export class MoveWorker {
   }
 
   /** Asks the holder how far its mirror is. */
-  async #mirror(order: Mirroring, leader: Leader, signal: AbortSignal): Promise<Answer> {
-    const { agents, limits, config } = this.context;
+  async #mirror(order: Rated<Mirroring>, leader: Leader, signal: AbortSignal): Promise<Answer> {
+    const { agents, limits } = this.context;
     const { disk, publication, holder, source, target } = order;
     const { sourceOffsetBytes: offsetBytes, targetOffsetBytes } = order;
     const request = {
@@ -294,7 +352,7 @@ export class MoveWorker {
       offsetBytes,
       targetDeviceId: target.deviceId,
       targetOffsetBytes,
-      bytesPerSecond: copyBytesPerSecond(config),
+      bytesPerSecond: order.bytesPerSecond,
     };
     const deadlineMs = limits.agentTimeoutMs;
     try {
@@ -317,11 +375,13 @@ export class MoveWorker {
     }
   }
 
-  #noteCopied({ disk, sessionNumber, sizeBytes }: Copying, copiedBytes: number): void {
+  #noteCopied(
+    { disk, sessionNumber, sizeBytes, bytesPerSecond: maxBytesPerSecond }: Rated<Copying>,
+    copiedBytes: number,
+  ): void {
     const atMs = this.context.clock.monotonicMs();
     const before = this.#progress.get(disk.diskId)?.copy;
-    const maxBytesPerSecond = copyBytesPerSecond(this.context.config);
-    // The rate is measured anew after a reload has changed its limit.
+    // The rate is measured anew after its limit has changed.
     const isSame = before?.sessionNumber === sessionNumber && before.maxBytesPerSecond === maxBytesPerSecond;
     const first = isSame ? before.first : { copiedBytes, atMs };
     this.#note(disk.diskId, { copy: { sessionNumber, copiedBytes, sizeBytes, atMs, maxBytesPerSecond, first } });

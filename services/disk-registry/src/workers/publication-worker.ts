@@ -14,6 +14,7 @@ import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
 import { completeChange, groupsOfOwnSessions } from "../model/disks/export-changes.js";
+import { SMALL_COPIES } from "../model/disks/move-turns.js";
 import { failMirror } from "../model/disks/moves.js";
 import {
   completePublish,
@@ -305,7 +306,8 @@ export class PublicationWorker {
         ...this.#accessTo(plan, extent, addresses),
         ...(target && {
           target: { ...target, ...this.#accessTo(plan, target, addresses) },
-          bytesPerSecond: copyBytesPerSecond(this.context.config),
+          // The move asks soon, with the share that is its own by then.
+          bytesPerSecond: copyBytesPerSecond(this.context.config, SMALL_COPIES),
         }),
       })),
       openDeviceIds: [...opened.deviceIds],

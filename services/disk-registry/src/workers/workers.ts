@@ -105,7 +105,7 @@ export class Workers {
       return erased === "done" ? labelWorker.process(deviceId as DeviceId, signal) : erased;
     });
     this.#unexports = this.#queue("unexports", maxPublications, (key, signal) => unexportWorker.process(key, signal));
-    this.#moveWorker = new MoveWorker(workOf("moves", context), moved);
+    this.#moveWorker = new MoveWorker(workOf("moves", context), moved, (diskId) => this.#moves.enqueue(diskId));
     this.#moves = this.#queue("moves", maxMoves, (diskId, signal) =>
       this.#moveWorker.process(diskId as DiskId, signal),
     );
@@ -183,6 +183,7 @@ export class Workers {
     for (const change of changes) {
       const { table, document, previous } = change;
       for (const hostId of hostsThatMayLeave(change)) this.#removals.enqueue(hostId);
+      if (table === "disks") this.#wakeNextMoves(document as Disk | null, previous?.document as Disk | undefined);
       if (document === null) continue;
       if (table === "disks") {
         const [disk, before] = [document as Disk, previous?.document as Disk | undefined];
@@ -197,6 +198,14 @@ export class Workers {
       if (this.#isLeft(device) && !(before && this.#isLeft(before))) failing.push(device);
     }
     this.#leave(failing, true);
+  }
+
+  /** Lets the next moves begin once a copy of a disk has ended, however that was. */
+  #wakeNextMoves(disk: Disk | null, before: Disk | undefined): void {
+    if (before === undefined || moveStateOf(before.parts) !== "copying") return;
+    if (disk !== null && moveStateOf(disk.parts) === "copying") return;
+    // Nobody waits for this work. A read fails only when the tablet is lost, which ends the process.
+    this.#moveWorker.wakeNext(before.parts).catch(() => {});
   }
 
   /** Returns whether the disk on the device is to be moved, because the device is failing. */

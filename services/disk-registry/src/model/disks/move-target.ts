@@ -6,14 +6,11 @@ import type { Device, DiskRequest, Host, RegistryTables } from "../store/schema.
 import { type Space, sizesOn, spacesOf, spacesOnceErased } from "../store/slices.js";
 import { allocate } from "./allocation.js";
 import type { AllocationLimits } from "./candidates.js";
-import { hasTarget, type Moving } from "./moves.js";
+import { MoveTurns } from "./move-turns.js";
+import type { Moving } from "./moves.js";
 import { whyNotPlaceable } from "./placement.js";
 import { chooseWhole, isWhole } from "./whole-target.js";
 
-/** Copies in which a host takes part at once, as source or target. The rate of a host is shared out among them. */
-export const COPIES_OF_HOST = 2;
-/** Copies of the whole fleet at once, so that choosing the next one stays cheap. */
-const COPIES_OF_FLEET = 128;
 /** Hosts that are read for the explanation of a failed choice. */
 const EXPLAINED_HOSTS = 1_000;
 
@@ -32,15 +29,13 @@ export type ChosenTarget = { readonly spaces: readonly Space[] } | { readonly wh
  * in a rack without another part if there is one. Prefers one run, then an empty device, then several runs of one host.
  */
 export function chooseTarget(tables: RegistryTables, moving: Moving, choice: TargetChoice): ChosenTarget {
-  const copies = copiesByHost(tables);
-  const isFull = (hostId: HostId): boolean => (copies.byHost.get(hostId) ?? 0) >= COPIES_OF_HOST;
-  if (copies.count >= COPIES_OF_FLEET) return waitsForTurn(`the fleet already has ${copies.count} copies at once`);
+  const turns = new MoveTurns(tables);
+  const whyNotYet = turns.whyNotYet(moving);
+  if (whyNotYet !== undefined) return { why: `its turn: ${whyNotYet}`, isShort: false };
   const { hostId: sourceHostId } = moving.source;
-  if (isFull(sourceHostId)) return waitsForTurn(`host ${sourceHostId} already takes part in ${COPIES_OF_HOST} copies`);
   const excluded = (hostId: HostId): string | undefined => {
     if (moving.move.elsewhere && hostId === sourceHostId) return "has the part now";
-    if (isFull(hostId)) return `already takes part in ${COPIES_OF_HOST} copies`;
-    return choice.whySuspected(hostId);
+    return turns.whyFull(hostId, moving.sizeBytes) ?? choice.whySuspected(hostId);
   };
   const racks = racksOfOthers(tables, moving);
   const apart = (hostId: HostId): string | undefined =>
@@ -101,10 +96,6 @@ export function chooseAnyTarget(
   return chosen;
 }
 
-function waitsForTurn(why: string): ChosenTarget {
-  return { why: `its turn: ${why}`, isShort: false };
-}
-
 function requestOf({ disk, move, sizeBytes }: Moving): DiskRequest {
   const { pool } = disk.requested;
   return { sizeBytes, az: disk.az, hostId: move.toHostId ?? "", pool, spreadRacks: false };
@@ -125,22 +116,6 @@ function limitsOf(tables: RegistryTables, moving: Moving, { draw, mayYetBeHeard 
 /** Returns whether the part may move to a device that its disk names: one with another part, that was never purged. */
 function mayTake(device: Device | undefined, { disk, source }: Moving): boolean {
   return device !== undefined && device.deviceId !== source.deviceId && holds(device, disk.diskId);
-}
-
-/** Returns how many copies each host takes part in. A disk copies one part at a time, also when others have targets. */
-function copiesByHost(tables: RegistryTables): {
-  readonly byHost: ReadonlyMap<HostId, number>;
-  readonly count: number;
-} {
-  const byHost = new Map<HostId, number>();
-  let count = 0;
-  for (const { parts } of tables.disks.by("byMove", "copying")) {
-    const copies = parts.find(hasTarget)?.copies ?? [];
-    count++;
-    const hosts = copies.flatMap(({ deviceId }) => tables.devices.get(deviceId)?.hostId ?? []);
-    for (const hostId of new Set(hosts)) byHost.set(hostId, (byHost.get(hostId) ?? 0) + 1);
-  }
-  return { byHost, count };
 }
 
 /** Returns the racks of a disk's other parts when the disk spreads over racks. */

@@ -9,6 +9,7 @@ import { diskHealth } from "./disks.js";
 import { completeChange, setDiskLimits } from "./export-changes.js";
 import { cancelDiskMoves, migrateDisk, replaceDevice } from "./move-disk.js";
 import { chooseAnyTarget, chooseTarget } from "./move-target.js";
+import { MoveTurns } from "./move-turns.js";
 import {
   beginTarget,
   beginTry,
@@ -240,27 +241,31 @@ describe("moves", () => {
     expect(why).to.contain("the smallest change: diskmesh set-host-state online h2");
   });
 
-  it("a host takes part in two copies at once", () => {
-    const ids = ["a", "b", "c"];
-    const fleet = new TestFleet({
-      hosts: [aHost("h1"), aHost("h2")],
-      devices: [
-        ...ids.map((id) => aDevice(`s${id}`, { diskId: diskId(id) })),
-        ...ids.map((id) => aDevice(`t${id}`, { hostId: hostId("h2") })),
-      ],
-      disks: ids.map((id) => aDisk(id, [`s${id}`])),
+  for (const [what, sizeBytes, count, why] of [
+    ["two copies at once", 1_024 * MIB, 2, "2 copies of 2 GiB"],
+    ["sixteen small copies at once", 32 * MIB, 16, "16 copies of 512 MiB"],
+    ["small copies at once up to 1 GiB of them", 300 * MIB, 3, "3 copies of 900 MiB"],
+  ] as const)
+    it(`a host takes part in ${what}, and shares its rate out among them`, () => {
+      const ids = Array.from({ length: count + 1 }, (_, index) => `disk-${index}`);
+      const sources = ids.map((id) => aDevice(`s${id}`, { diskId: diskId(id), sizeBytes }));
+      const fleet = new TestFleet({
+        hosts: [aHost("h1"), aHost("h2")],
+        devices: [...sources, ...ids.map((id) => aDevice(`t${id}`, { hostId: hostId("h2"), sizeBytes }))],
+        disks: sources.map((device, index) => aDisk(ids[index] ?? "", [device.deviceId], { parts: partsOn([device]) })),
+      });
+      const found = ids.map((id) => {
+        fleet.transact((tx) => migrateDisk(tx, diskId(id), hostId("h2"), 9));
+        const step = planMove(fleet.tables, diskId(id));
+        if (step.kind !== "choose") return step.kind;
+        const chosen = chooseTarget(fleet.tables, step, choice);
+        if ("spaces" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.spaces));
+        return "spaces" in chosen ? "chosen" : chosen.why;
+      });
+      expect(found.slice(0, count)).to.deep.equal(Array(count).fill("chosen"));
+      expect(found[count]).to.equal(`its turn: host h1 already takes part in ${why}`);
+      expect(new MoveTurns(fleet.tables).sharesOf([hostId("h1"), hostId("h3")])).to.equal(count);
     });
-    const found = ids.map((id) => {
-      fleet.transact((tx) => migrateDisk(tx, diskId(id), hostId("h2"), 9));
-      const step = planMove(fleet.tables, diskId(id));
-      if (step.kind !== "choose") return step.kind;
-      const chosen = chooseTarget(fleet.tables, step, choice);
-      if ("spaces" in chosen) fleet.transact((tx) => beginTarget(tx, step, chosen.spaces));
-      return "spaces" in chosen ? "chosen" : chosen.why;
-    });
-    expect(found.slice(0, 2)).to.deep.equal(["chosen", "chosen"]);
-    expect(found[2]).to.match(/its turn: host h1 already takes part in 2 copies/);
-  });
 
   it("a part without room for it does not hold up another part that has room", () => {
     const devices = [aDevice("d1", { diskId: x, sizeBytes: 128 * MIB }), aDevice("d3", { diskId: x })];
