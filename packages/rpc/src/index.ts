@@ -21,6 +21,7 @@ export { durationOf, msOfDuration } from "./errors/duration.js";
 export { errorOfMessage, errorOfStatus } from "./errors/error-of-status.js";
 export { ERROR_DOMAIN, statusOfError } from "./errors/status-of-error.js";
 export type { RpcChange, RpcFailure } from "./server/call-gate.js";
+export { ALERT_ENTRY, alertsIn } from "./server/health.js";
 export { allow, allowChange, type OfferedMethod, offer, type Serve, scoped } from "./server/methods.js";
 export type { RefusedConnection } from "./server/secure-listener.js";
 export { RpcServer, type RpcServerOptions } from "./server/server.js";

@@ -20,6 +20,7 @@ export {
 } from "./config/pieces.js";
 export { partlySecretConfig, pathText, secretConfig, withFacts } from "./config/schema.js";
 export { serviceConfig } from "./config/service-config.js";
+export { AbruptEnds } from "./health/abrupt-ends.js";
 export { processMetrics } from "./health/process-metrics.js";
 export { Readiness, type ReadinessReport } from "./health/readiness.js";
 export type { Term, Waiting } from "./serving/leadership.js";

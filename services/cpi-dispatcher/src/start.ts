@@ -1,5 +1,5 @@
 import type { Logger } from "@diskmesh/domain";
-import { createRpcServer, type Lifecycle, Readiness } from "@diskmesh/service";
+import { AbruptEnds, createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type DispatcherConfig, RPC_LIMITS, runFolderOf } from "./config/config.js";
 import type { DispatcherContext } from "./cpis/context.js";
 import { CpiConfigs } from "./cpis/cpi-configs.js";
@@ -14,6 +14,8 @@ import { addServices } from "./services.js";
 /** Starts the dispatcher: kills processes left by its predecessor, creates the CPIs, then starts the server. */
 export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherConfig, log: Logger): Promise<void> {
   const runFolder = lifecycle.use("run folder", await RunFolder.open(runFolderOf(config)));
+  const mark = await AbruptEnds.open({ file: runFolder.runMark, clock: systemClock, log });
+  lifecycle.use("mark of a running process", mark);
   const registries = new RegistryClients(config.tls);
   lifecycle.use("clients of registries", registries);
   const maker = new CpiMaker(config, registries, runFolder);

@@ -5,8 +5,7 @@ import { type DiskId, formatHostPort, type Logger, messageOf } from "@diskmesh/d
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
-import { createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
-import { AbruptEnds } from "./abrupt-ends.js";
+import { AbruptEnds, createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
 import { BlockDevices, endBlockDevices, whyNoBlockDevices } from "./block-device/block-devices.js";
 import type { Ledger } from "./cache/ledger.js";

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { HealthListResponse } from "@diskmesh/api/grpc-health";
+import { alertsIn } from "@diskmesh/rpc";
 import { type Mesh, SERVICES, type ServiceName } from "../mesh/mesh.js";
 import { failureText } from "../mesh/peer-clock.js";
-import { alertsIn } from "../mesh/service-state.js";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import type { Columns } from "../output/output.js";
 import { countOf } from "../output/values.js";

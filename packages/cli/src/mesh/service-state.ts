@@ -1,7 +1,6 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import type { Cpi } from "@diskmesh/api/cpi";
-import type { HealthListResponse } from "@diskmesh/api/grpc-health";
-import { allPages } from "@diskmesh/rpc";
+import { alertsIn, allPages } from "@diskmesh/rpc";
 import type { Mesh, ServiceName } from "./mesh.js";
 import { failureText, isOfClocks } from "./peer-clock.js";
 
@@ -26,15 +25,6 @@ export async function explainService(mesh: Mesh, service: ServiceName): Promise<
 const NO_ANSWER = "NO_ANSWER";
 /** Reason of a cause that keeps a process from nothing. */
 const ALERT = "ALERT";
-/** Health entries of alerts begin with this. */
-const ALERT_ENTRY = "alert.";
-
-/** Returns the names of the alerts in a process's health. */
-export function alertsIn(statuses: HealthListResponse["statuses"]): string[] {
-  return Object.keys(statuses).flatMap((part) =>
-    part.startsWith(ALERT_ENTRY) && statuses[part]?.status === "NOT_SERVING" ? [part.slice(ALERT_ENTRY.length)] : [],
-  );
-}
 
 async function dispatcherCauses(mesh: Mesh, address: string): Promise<Cause[]> {
   const health = mesh.health("cpi-dispatcher", address).list({}, { deadlineMs: ASK_DEADLINE_MS });
@@ -66,16 +56,21 @@ async function askProcess(mesh: Mesh, service: ServiceName, address: string): Pr
         : await mesh.adminAt(service, address).explain({ subject }, call);
     return causes.map((cause) => ({ ...cause, message: `${address}: ${cause.message}` }));
   } catch (error) {
-    const text = await failureText(address, error);
-    const message = `${address}: the ${service} there does not answer: ${text}`;
-    const what = isOfClocks(text)
-      ? "set the clock that is wrong; if both are right, renew the certificate: diskmesh pki renew"
-      : "start it, or restart it if it hangs; its last log lines say why";
-    const cures = [{ what, command: "" }];
-    return [
-      { subject, reason: NO_ANSWER, message, startTime: undefined, nextAttemptTime: undefined, cures, becauseOf: [] },
-    ];
+    return [await silenceOf(service, address, error)];
   }
+}
+
+/** Returns the cause of a process that does not answer, by the error of the call. */
+export async function silenceOf(service: ServiceName, address: string, error: unknown): Promise<Cause> {
+  const text = await failureText(address, error);
+  const what = isOfClocks(text)
+    ? "set the clock that is wrong; if both are right, renew the certificate: diskmesh pki renew"
+    : "start it, restart it if it hangs, or replace its certificate if that is what the message names; its last log lines say why";
+  return {
+    ...{ subject: { kind: SubjectKind.SERVICE, name: service }, reason: NO_ANSWER },
+    message: `${address}: the ${service} there does not answer: ${text}`,
+    ...{ startTime: undefined, nextAttemptTime: undefined, cures: [{ what, command: "" }], becauseOf: [] },
+  };
 }
 
 /** Explains a CPI of a dispatcher that cannot be called. The dispatcher itself keeps no other state to explain. */

@@ -12,6 +12,16 @@ import { statusOfError } from "../errors/status-of-error.js";
 
 export const HEALTH_SERVICE = HealthDefinition.fullName;
 
+/** Health entries of a process's alerts begin with this. */
+export const ALERT_ENTRY = "alert.";
+
+/** Returns the names of the alerts in a process's health. */
+export function alertsIn(statuses: HealthListResponse["statuses"]): string[] {
+  return Object.keys(statuses).flatMap((part) =>
+    part.startsWith(ALERT_ENTRY) && statuses[part]?.status === "NOT_SERVING" ? [part.slice(ALERT_ENTRY.length)] : [],
+  );
+}
+
 type Call = { readonly request: HealthCheckRequest };
 type Watch = Call & {
   write(response: HealthCheckResponse): void;

@@ -1,6 +1,8 @@
+import { join } from "node:path";
 import { formatHostPort, type Logger, systemClock } from "@diskmesh/domain";
 import type { RefusedConnection, RpcServer, RpcServerLimits } from "@diskmesh/rpc";
 import { leaseTimes } from "../config/pieces.js";
+import { AbruptEnds } from "../health/abrupt-ends.js";
 import { LeaderHealth } from "../health/leader-health.js";
 import { type Need, Readiness } from "../health/readiness.js";
 import { Leadership, type Term, type Waiting } from "./leadership.js";
@@ -11,7 +13,7 @@ export interface LeadingServiceConfig extends RpcServerConfig {
   readonly listen: { readonly host: string; readonly port: number };
   /** Address at which others reach this process; `listen` by default. */
   readonly advertisedAddress?: string | undefined;
-  readonly tablet: { readonly leaseTimeMs: number };
+  readonly tablet: { readonly storage: string; readonly leaseTimeMs: number };
 }
 
 export interface LeadingService<Context> {
@@ -54,6 +56,13 @@ export async function startLeadingService<Context>(
   const silentMs = leaseTimes(config.tablet).safeTimeMs;
   const database = databaseName === undefined ? undefined : { name: databaseName, silentMs };
   let address = "";
+  let isMarked = databaseName !== undefined;
+  const mark = async (): Promise<void> => {
+    if (isMarked) return;
+    isMarked = true;
+    const file = join(config.tablet.storage, `${service}-runs.json`);
+    lifecycle.use("mark of a running process", await AbruptEnds.open({ file, clock: systemClock, log }));
+  };
   const leadership = new Leadership<Context>({
     service,
     standsBy: databaseName !== undefined,
@@ -63,7 +72,12 @@ export async function startLeadingService<Context>(
     clock: systemClock,
     random: Math.random,
     log,
-    lead: (scope, waiting) => lead(scope, waiting, address, readiness),
+    lead: async (scope, waiting) => {
+      const term = await lead(scope, waiting, address, readiness);
+      // After the state was opened, which locks its folder against a second process.
+      await mark();
+      return term;
+    },
   });
   addServices(server, () => leadership.current(), readiness);
   const port = await server.listen(config.listen);

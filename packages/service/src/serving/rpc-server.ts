@@ -1,6 +1,12 @@
 import type { Logger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/domain";
-import { DEFAULT_RPC_SERVER_LIMITS, type RefusedConnection, RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
+import {
+  ALERT_ENTRY,
+  DEFAULT_RPC_SERVER_LIMITS,
+  type RefusedConnection,
+  RpcServer,
+  type RpcServerLimits,
+} from "@diskmesh/rpc";
 import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import type { HttpListen } from "../health/brief-http.js";
 import { CertificateWatch } from "../health/certificate-watch.js";
@@ -120,9 +126,9 @@ export async function reportReadiness(
 function publishAlerts(server: RpcServer, { alerts }: ReadinessReport, told: Set<string>): void {
   for (const [name, { why }] of alerts) {
     told.add(name);
-    server.setHealth(`alert.${name}`, false, why);
+    server.setHealth(`${ALERT_ENTRY}${name}`, false, why);
   }
-  for (const name of told) if (!alerts.has(name)) server.setHealth(`alert.${name}`, true);
+  for (const name of told) if (!alerts.has(name)) server.setHealth(`${ALERT_ENTRY}${name}`, true);
 }
 
 /**

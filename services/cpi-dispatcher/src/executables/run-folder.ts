@@ -13,6 +13,8 @@ export interface RunRecord {
   end(): Promise<void>;
 }
 
+/** Mark file of the running dispatcher. No run has its name. */
+const RUN_MARK = "dispatcher-runs.json";
 const GROUP_FILE = "group";
 const TEMPORARY = "tmp";
 
@@ -39,9 +41,13 @@ export class RunFolder {
         `${folder} is not a directory, or belongs to another user: configure another executables.runFolder`,
       );
     await chmod(folder, 0o700);
-    const left = await readdir(folder);
+    const left = (await readdir(folder)).filter((name) => name !== RUN_MARK);
     if (left.length > 0) await endLeftovers(folder, left);
     return new RunFolder(folder);
+  }
+
+  get runMark(): string {
+    return join(this.folder, RUN_MARK);
   }
 
   /** Removes the folder if it is empty. Remaining runs are left to the next owner. */

@@ -1,4 +1,4 @@
-import { silentLogger, UnavailableError } from "@diskmesh/domain";
+import { type Logger, silentLogger, UnavailableError } from "@diskmesh/domain";
 import { ManualClock } from "@diskmesh/domain/testing";
 import { Readiness } from "@diskmesh/service";
 import { expect } from "chai";
@@ -7,22 +7,28 @@ import { type Dispatcher, Dispatchers } from "./dispatchers.js";
 /** Creates fake dispatchers. The test sets the health of each: SERVING, another status, or an error. */
 function dispatchersOf(addresses: readonly string[]) {
   const health = new Map<string, string | Error>(addresses.map((address) => [address, "SERVING"]));
+  const alerts: string[] = [];
   const done: string[] = [];
   const clock = new ManualClock();
-  const readiness = new Readiness({ needs: ["dispatcher"], log: silentLogger });
+  const told: string[] = [];
+  const warn = (fields: object, message: string) => void ("alert" in fields && told.push(message));
+  const info = (fields: object) => void ("alertEnded" in fields && told.push("ended"));
+  const log: Logger = { ...silentLogger, warn, info };
+  const readiness = new Readiness({ needs: ["dispatcher"], log });
   readiness.setServing(true);
   const all = addresses.map((address) => ({
     address,
     client: {},
     health: {
-      check: async () => {
+      list: async () => {
         const status = health.get(address);
         if (status instanceof Error) throw status;
-        return { status };
+        const warned = alerts.map((name) => [`alert.${name}`, { status: "NOT_SERVING" }]);
+        return { statuses: { "": { status }, ...Object.fromEntries(warned) } };
       },
     },
   })) as unknown as Dispatcher[];
-  const dispatchers = new Dispatchers({ dispatchers: all, readiness, clock, random: () => 0.5, log: silentLogger });
+  const dispatchers = new Dispatchers({ dispatchers: all, readiness, clock, random: () => 0.5, log });
   dispatchers.start({
     fence: async ({ address }) => void done.push(`fence ${address}`),
     obeys: ({ address }) => void done.push(`${address} obeys`),
@@ -32,7 +38,7 @@ function dispatchersOf(addresses: readonly string[]) {
     for (let turn = 0; turn < 30; turn++) await clock.advance(100);
   };
   const obeying = () => dispatchers.obeying.map(({ address }) => address);
-  return { dispatchers, health, done, readiness, looked, obeying };
+  return { dispatchers, health, alerts, told, done, readiness, looked, obeying };
 }
 
 const gone = new UnavailableError("h2:7020 is away");
@@ -83,6 +89,24 @@ describe("the dispatchers of a director", () => {
       "no dispatcher is usable: h1:7020: the dispatcher reports",
     );
     dispatchers.close();
+  });
+
+  it("a dispatcher that warns -> an alert of the director until the warning ends", async () => {
+    const { alerts, told, looked, dispatchers, readiness } = dispatchersOf(["h1:7020"]);
+    alerts.push("abrupt_ends");
+    await looked();
+    expect(told).to.deep.equal(["the cpi-dispatcher at h1:7020 warns of abrupt_ends, as its log explains"]);
+    expect(readiness.report().ready).to.equal(true);
+    alerts.length = 0;
+    await looked();
+    expect(told.slice(1)).to.deep.equal(["ended"]);
+    alerts.push("memory");
+    await looked();
+    dispatchers.close();
+    expect(told.slice(2)).to.deep.equal([
+      "the cpi-dispatcher at h1:7020 warns of memory, as its log explains",
+      "ended",
+    ]);
   });
 
   it("closed -> no dispatcher is checked any more", async () => {

@@ -1,7 +1,7 @@
 import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import type { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { type BackoffLimits, backoffMs, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
-import type { Client } from "@diskmesh/rpc";
+import { alertsIn, type Client } from "@diskmesh/rpc";
 import type { Clock, Readiness } from "@diskmesh/service";
 
 export type CpiClient = Client<typeof CpiServiceDefinition>;
@@ -9,7 +9,7 @@ export type CpiClient = Client<typeof CpiServiceDefinition>;
 export interface Dispatcher {
   readonly address: string;
   readonly client: CpiClient;
-  readonly health: Pick<Client<typeof HealthDefinition>, "check">;
+  readonly health: Pick<Client<typeof HealthDefinition>, "list">;
 }
 
 export interface DispatcherDuties {
@@ -44,6 +44,8 @@ export class Dispatchers {
   readonly #stopping = new AbortController();
   /** The reason why a dispatcher is not used. Dispatchers without an entry are used. */
   readonly #whyNot: Map<Dispatcher, string>;
+  /** Names of the alerts of each dispatcher that has some. */
+  readonly #alerts = new Map<Dispatcher, string>();
 
   constructor(options: DispatchersOptions) {
     this.#options = options;
@@ -80,6 +82,7 @@ export class Dispatchers {
   close(): void {
     this.#stopping.abort();
     this.#options.readiness.forget("dispatcher");
+    for (const dispatcher of this.all) this.#noteAlerts(dispatcher, []);
   }
 
   async #lookAfter(dispatcher: Dispatcher, duties: DispatcherDuties): Promise<void> {
@@ -105,14 +108,30 @@ export class Dispatchers {
   async #whyNotNow(dispatcher: Dispatcher, duties: DispatcherDuties): Promise<string | undefined> {
     try {
       const signal = this.#stopping.signal;
-      const { status } = await dispatcher.health.check({}, { signal, deadlineMs: LOOK_TIMEOUT_MS });
-      if (status !== "SERVING") return "the dispatcher reports that it does not serve";
+      const { statuses } = await dispatcher.health.list({}, { signal, deadlineMs: LOOK_TIMEOUT_MS });
+      if (!signal.aborted) this.#noteAlerts(dispatcher, alertsIn(statuses));
+      if (statuses[""]?.status !== "SERVING") return "the dispatcher reports that it does not serve";
       // A dispatcher that was unreachable may have restarted and forgotten its director.
       if (this.#whyNot.has(dispatcher)) await duties.fence(dispatcher);
       return undefined;
     } catch (error) {
       return messageOf(error);
     }
+  }
+
+  /** Makes a dispatcher's alerts one of this director, because operators ask the director what needs attention. */
+  #noteAlerts(dispatcher: Dispatcher, names: readonly string[]): void {
+    const { address } = dispatcher;
+    const told = names.join(", ");
+    if (told === (this.#alerts.get(dispatcher) ?? "")) return;
+    const { log } = this.#options;
+    this.#alerts.set(dispatcher, told);
+    if (told === "") log.info({ alertEnded: "dispatcher_warns", alertOf: address }, "dispatcher no longer warns");
+    else
+      log.warn(
+        { alert: "dispatcher_warns", alertOf: address, names },
+        `the cpi-dispatcher at ${address} warns of ${told}, as its log explains`,
+      );
   }
 
   #note(dispatcher: Dispatcher, why: string | undefined, duties: DispatcherDuties): void {

@@ -5,10 +5,10 @@ import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AbruptEnds } from "./abrupt-ends.js";
 
-describe("the abrupt ends of an agent", () => {
-  /** Starts agents one after another in one folder. */
+describe("the abrupt ends of a process", () => {
+  /** Starts processes one after another in one folder. */
   function lives() {
-    const file = join(temporaryFolder(), "agent-runs.json");
+    const file = join(temporaryFolder(), "runs.json");
     const clock = new ManualClock(Date.UTC(2026, 0));
     const alerts: string[] = [];
     const note = (fields: object) => {

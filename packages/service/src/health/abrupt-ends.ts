@@ -1,15 +1,14 @@
-import { readFile } from "node:fs/promises";
-import { replaceFile } from "@diskmesh/atomic-file";
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { type Clock, isJsonObject, type Logger } from "@diskmesh/domain";
 
 /** Time in ms after which an abrupt end no longer counts. */
 const WINDOW_MS = 600_000;
-/** Abrupt ends within the window from which somebody must look: an operator may kill an agent once, or twice. */
+/** Abrupt ends within the window from which somebody must look: an operator may kill a process once, or twice. */
 const MANY = 3;
 
 /**
- * Notices that an agent is killed again and again, which no life of it sees: the file has a mark while an agent runs, and a
- * life that finds it knows that the former one was not stopped.
+ * Notices that a process is killed again and again, which no life of it sees: the file has a mark while the process runs,
+ * and a life that finds it knows that the former one was not stopped. The file's folder has one process at a time.
  */
 export class AbruptEnds {
   readonly #stop = new AbortController();
@@ -34,10 +33,11 @@ export class AbruptEnds {
     return ends;
   }
 
-  /** Takes the mark away, because the agent stops. */
+  /** Takes the mark away, because the process stops. */
   async close(): Promise<void> {
     this.#stop.abort();
-    await this.#write(false);
+    if (this.atMs.length > 0) await this.#write(false);
+    else await rm(this.options.file, { force: true }).catch(() => undefined);
   }
 
   async #watch(): Promise<void> {
@@ -45,16 +45,20 @@ export class AbruptEnds {
     const { signal } = this.#stop;
     const nowMs = clock.nowMs();
     if (this.atMs.length < MANY) return;
-    const text = `it was started ${this.atMs.length} times within ${WINDOW_MS / 60_000} min after it had been killed: the kernel's log ("Out of memory") or that of its supervisor says by whom`;
+    const text = `it was started ${this.atMs.length} times within ${WINDOW_MS / 60_000} min after it had been killed or had crashed: the last line of its former log, or the kernel's log ("Out of memory"), says why`;
     log.error({ alert: "abrupt_ends", ends: this.atMs.length }, text);
     const [oldestMs = nowMs] = this.atMs.slice(-MANY);
     await clock.sleep(oldestMs + WINDOW_MS - nowMs, signal).catch(() => undefined);
-    if (!signal.aborted) log.info({ alertEnded: "abrupt_ends" }, "agent runs on");
+    if (!signal.aborted) log.info({ alertEnded: "abrupt_ends" }, "process runs on");
   }
 
-  /** A folder without space keeps no marks; the agent says so itself. */
+  /** Writes nothing durably, because a machine that loses power is no killed process. A full folder keeps no marks. */
   async #write(isRunning: boolean): Promise<void> {
-    await replaceFile(this.options.file, JSON.stringify({ isRunning, atMs: this.atMs })).catch(() => undefined);
+    const { file } = this.options;
+    try {
+      await writeFile(`${file}.new`, JSON.stringify({ isRunning, atMs: this.atMs }), { mode: 0o600 });
+      await rename(`${file}.new`, file);
+    } catch {}
   }
 }
 
