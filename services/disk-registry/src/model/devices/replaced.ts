@@ -30,6 +30,8 @@ export function whyReplaced(device: Replaced): string {
       return `other hardware is in its place${inBrackets}: ${cure}`;
     }
     case "LABEL_ON_OTHER_HARDWARE":
+      if (isShorter(device))
+        return `the drive at ${at} carries the label of device ${deviceId}, but has lost bytes of it${inBrackets}: put the former hardware back, with its former size`;
       return `the drive at ${at} carries the label of device ${deviceId}, and is not known to be its hardware${inBrackets}, so it may be a copy: put the former hardware back, or ${adopt}`;
     case "LABEL_TWICE":
       return `the drive at ${at} carries the label of device ${deviceId}, and so does a drive in another place, and neither is known to be its hardware: for the one with the latest data, ${adopt}`;
@@ -38,6 +40,11 @@ export function whyReplaced(device: Replaced): string {
     case "LABEL_OF_OTHER_FLEET":
       return `the drive at ${at} carries ${strangeLabelText(foundLabel)}: put the drive of device ${deviceId} back${foreign}`;
   }
+}
+
+/** Returns whether the hardware found in the device's place lacks bytes of the device, so that AdoptDevice refuses it. */
+export function isShorter({ sizeBytes, replacement }: Replaced): boolean {
+  return replacement.sizeBytes > 0 && replacement.sizeBytes < sizeBytes;
 }
 
 /** Formats a label that names no device of this registry. */

@@ -1,7 +1,14 @@
 import type { Cure } from "@diskmesh/domain";
 import { disksOnItText, disksText } from "../devices/action-result.js";
 import { isKnownInPlace, isOtherHardware, whyForeign, whyNotGone } from "../devices/foreign-labels.js";
-import { isUnproven, type Replaced, refusedFor, strangeLabelText, whyReplaced } from "../devices/replaced.js";
+import {
+  isShorter,
+  isUnproven,
+  type Replaced,
+  refusedFor,
+  strangeLabelText,
+  whyReplaced,
+} from "../devices/replaced.js";
 import { otherPlacesOf, ownerOf } from "../identity/labels.js";
 import { holdsAnyDisk } from "../store/runs.js";
 import type { Device, RegistryTables } from "../store/schema.js";
@@ -100,13 +107,11 @@ export function replacedCause(device: Replaced, add: string): Found {
   const isOwn = refused === "LABEL_ON_OTHER_HARDWARE" || refused === "LABEL_TWICE";
   const adopt: Cure = ["check that the drive has the device's latest data, then adopt it", adoptAt(device)];
   const putOwnBack: Cure = ["put the former hardware back, with its former size", ""];
-  // A shorter drive has lost bytes of the device.
-  const isShorter = replacement.sizeBytes > 0 && replacement.sizeBytes < device.sizeBytes;
   const eraseForeign = add.includes("add-device") ? `${add} --erase-foreign` : add;
   return {
     reason: refused === "LABEL_TWICE" ? "LABEL_TWICE" : "REPLACED",
     message: `device ${deviceId}: ${whyReplaced(device)}; the drive has ${serialNumber}`,
-    cures: isOwn ? [putOwnBack, ...(isShorter ? [] : [adopt])] : [acceptOrPutBack(device, eraseForeign)],
+    cures: isOwn ? [putOwnBack, ...(isShorter(device) ? [] : [adopt])] : [acceptOrPutBack(device, eraseForeign)],
   };
 }
 
