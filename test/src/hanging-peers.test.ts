@@ -79,7 +79,7 @@ describe("the diskmesh command beside a peer that hangs", () => {
     const lines = ["hosts", "watch hosts", `backup registry ${join(certificates.folder, "never.backup")}`];
     const ended = await Promise.all(lines.map((line) => exitCode(line.split(" "), env, CALL_MS)));
     for (const { code, output } of ended) {
-      expect(output).to.match(/Deadline exceeded|no connection within/);
+      expect(output).to.match(/no answer within|no connection within/);
       expect(code).to.be.oneOf([3, 5]);
     }
   });

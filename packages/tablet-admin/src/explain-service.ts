@@ -44,11 +44,21 @@ const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = 
   [
     "database",
     "DATABASE_AWAY",
-    ["start the database that `tablet.storage` of its config names, or repair the network to it", ""],
+    [
+      "start the database that `tablet.storage` of its config names, or repair the network to it; where it names a folder, free space there",
+      "",
+    ],
   ],
   ["leader", "DOES_NOT_LEAD", ["see its log", ""]],
-  ["nats", "NATS_AWAY", ["start nats-server, or repair the network to it", ""]],
-  ["dispatcher", "DISPATCHER_AWAY", ["start the cpi-dispatcher, or restart it if it hangs", ""]],
+  ["nats", "NATS_AWAY", ["start nats-server, restart it if it hangs, or repair the network to it", ""]],
+  [
+    "dispatcher",
+    "DISPATCHER_AWAY",
+    [
+      "start the cpi-dispatcher, restart it if it hangs, or replace its certificate if that is what the message names",
+      "",
+    ],
+  ],
   [
     "drivers",
     "DRIVER_FAILED",

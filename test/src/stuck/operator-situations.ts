@@ -377,7 +377,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
         ),
         reasons: ["CPI_RETRIED", "DISPATCHER_AWAY"],
         row: ["source director", /lacks its dispatcher: /],
-        cure: /^start the cpi-dispatcher, or restart it if it hangs$/,
+        cure: /^start the cpi-dispatcher, restart it if it hangs/,
         follow: async () => dispatcher.signal("SIGCONT"),
         after: async () => {
           await detachDisk(mesh, "waits");

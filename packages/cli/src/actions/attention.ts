@@ -1,9 +1,9 @@
-import { SubjectKind, type TroubledObject } from "@diskmesh/api/common";
+import { type Cause, SubjectKind, type TroubledObject } from "@diskmesh/api/common";
 import { DomainError } from "@diskmesh/domain";
 import { type Attention, attentionTo, type Troubled, type TroubledKind } from "@diskmesh/page/attention";
 import { allPages } from "@diskmesh/rpc";
 import type { Mesh, ServiceName } from "../mesh/mesh.js";
-import { failureText } from "../mesh/peer-clock.js";
+import { silenceOf } from "../mesh/service-state.js";
 import { EndedWith, EXIT_CODES } from "../output/exit-codes.js";
 import { type Columns, type Output, timeText } from "../output/output.js";
 
@@ -48,7 +48,7 @@ export async function whatNeedsAttention(mesh: Mesh): Promise<Listed[]> {
     if (!(error instanceof DomainError)) throw error;
     const silent = async (name: ServiceName, why: unknown): Promise<TroubledObject> => ({
       subject: { kind: SubjectKind.SERVICE, name },
-      message: await failureText(mesh.addresses(name)[0] ?? "", why),
+      message: textOf(await silenceOf(name, mesh.addresses(name)[0] ?? "", why)),
       startTime: undefined,
       hasEnded: false,
     });
@@ -58,6 +58,8 @@ export async function whatNeedsAttention(mesh: Mesh): Promise<Listed[]> {
     return attentionOf([await silent("director", error), ...objects]);
   }
 }
+
+const textOf = ({ message, cures }: Cause): string => [message, ...cures.map(({ what }) => what)].join(": ");
 
 function troublesOf(mesh: Mesh, service: ServiceName, deadlineMs: number): Promise<TroubledObject[]> {
   return allPages(async (pageToken) => {

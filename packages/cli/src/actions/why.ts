@@ -46,29 +46,36 @@ export const why: Action = {
     const [kind, ...services] = Object.hasOwn(KINDS, typed) ? (KINDS[typed] ?? []) : [];
     if (kind === undefined) throw new UsageError(`${quoted(typed)} is none of ${TYPED.join(", ")}`);
     if (kind === SubjectKind.TASK) taskIdOf(name);
-    try {
-      tell(await firstAnswer(mesh, { kind, name }, services));
-    } catch (error) {
-      const last = services.at(-1);
-      if (!(error instanceof DomainError && error.retryable) || last === undefined) throw error;
-      const { summary, causes } = await explainService(mesh, last);
-      tell({ summary: `${typed} ${name} cannot be explained now: ${summary}`, causes });
-      throw new EndedWith(EXIT_CODES.unavailable);
-    }
+    const answer = await firstAnswer(mesh, { kind, name }, services);
+    if (!("silent" in answer)) return tell(answer);
+    const { summary, causes } = await explainService(mesh, answer.silent);
+    tell({ summary: `${typed} ${name} cannot be explained now: ${summary}`, causes });
+    throw new EndedWith(EXIT_CODES.unavailable);
   },
 };
 
+/**
+ * Returns the first explanation, or the name of a service that did not answer: another one that lacks the name does not
+ * speak for it. Only the director knows the names of dynamic disks.
+ */
 async function firstAnswer(
   mesh: Mesh,
   subject: { readonly kind: SubjectKind; readonly name: string },
-  [service, ...others]: readonly ServiceName[],
-): Promise<ExplainResponse> {
-  try {
-    return await mesh.admin(service as ServiceName).explain({ subject }, { deadlineMs: ASK_DEADLINE_MS });
-  } catch (error) {
-    if (others.length === 0 || !(error instanceof DomainError)) throw error;
-    return firstAnswer(mesh, subject, others);
+  services: readonly ServiceName[],
+): Promise<ExplainResponse | { readonly silent: ServiceName }> {
+  let silent: ServiceName | undefined;
+  let failure: unknown;
+  for (const service of services) {
+    try {
+      return await mesh.admin(service).explain({ subject }, { deadlineMs: ASK_DEADLINE_MS });
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      if (error.retryable) silent = service;
+      failure = error;
+    }
   }
+  if (silent === undefined) throw failure;
+  return { silent };
 }
 
 /** The first line states the fault, its subject and its start, because many users read only that line. */

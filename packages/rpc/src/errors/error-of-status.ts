@@ -119,13 +119,21 @@ const CLASSES_BY_CODE: Partial<Record<status, ErrorClass>> = {
   [status.UNIMPLEMENTED]: NotImplementedError,
 };
 
+/** Text of grpc-js for a deadline, behind which it tells what it spent the time on. */
+const LATE = /^Deadline exceeded after ([\d.]+)s.*$/s;
+
+const timeText = (_text: string, seconds: string): string =>
+  `no answer within ${Math.round(Number(seconds) * 10) / 10} s`;
+
 /** Returns the error to throw for a failed call. Its `outcome` states the known effect. */
 export function errorOfStatus(failed: FailedCall): DomainError {
   const answer = answerOf(failed.metadata);
   if (answer?.errorInfo) return errorOfAnswer(failed, answer, answer.errorInfo.reason, answer.errorInfo.metadata);
   const at = { about: { method: failed.method, address: failed.address } };
   const details =
-    failed.code === status.UNAVAILABLE && !failed.sent ? transportMessage(failed.details) : failed.details;
+    failed.code === status.UNAVAILABLE && !failed.sent
+      ? transportMessage(failed.details)
+      : failed.details.replace(LATE, timeText);
   const text = `${failed.method} at ${failed.address}: ${details}`;
   const known = CLASSES_BY_CODE[failed.code];
   if (known) return new known(text, at);

@@ -5,7 +5,7 @@ import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../explain/registries.js";
 import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 import type { RowCache } from "./row-cache.js";
-import { causesOfRegistry, massSilenceCause, type SourceCause, sourceRow } from "./source-row.js";
+import { causesOfRegistry, massSilenceCause, type SourceCause, silenceCause, sourceRow } from "./source-row.js";
 
 /** Deadline of the lists, which are long at the first read. */
 const LIST_DEADLINE_MS = 30_000;
@@ -95,7 +95,7 @@ export class Fleet {
       signal.throwIfAborted();
       this.#state = "silent";
       this.#silentSinceMs ??= clock.nowMs();
-      const untold = { message: messageOf(error), sinceMs: this.#silentSinceMs, cures: [] };
+      const untold = silenceCause(messageOf(error), this.#silentSinceMs);
       const [cause = untold] = await causesOfRegistry(this.clients, signal);
       rowCache.set("source", name, sourceRow("silent", [cause]));
     }

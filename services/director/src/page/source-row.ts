@@ -70,6 +70,14 @@ function causeOf({ message, startTime, cures }: CauseMessage): SourceCause {
   return { message, sinceMs: startTime?.getTime(), cures: cures.map(({ what, command }) => [what, command]) };
 }
 
+/** Returns the cause of a registry that does not say itself why it cannot be read. */
+export function silenceCause(why: string, sinceMs: number): SourceCause {
+  const cures: Cure[] = [
+    ["start it, restart it if it hangs, or replace its certificate if that is what the message names", ""],
+  ];
+  return { message: `the disk-registry does not answer: ${why}`, sinceMs, cures };
+}
+
 export function massSilenceCause({ startTime, silentHosts, hosts }: MassSilence): SourceCause {
   const message = `${silentHosts} of ${hosts} hosts are silent: none of them is marked UNAVAILABLE, and none gets new disks`;
   const cures: Cure[] = [

@@ -87,7 +87,7 @@ describe("the page over HTTPS", () => {
     expect((await mesh.as("nobody").send("GET", "/page/self")).status).to.equal(401);
     await mesh.director.nats.kill();
     const lacksNats =
-      /^the director that was asked lacks its nats: .*: start nats-server, or repair the network to it$/;
+      /^the director that was asked lacks its nats: .*: start nats-server, restart it if it hangs, or repair the network to it$/;
     try {
       await eventually(() => expect(rows.get("source director")?.trouble).to.match(lacksNats));
       // The reason why NATS is unreachable may change between attempts, which later events show.

@@ -139,7 +139,10 @@ const acceptLossOf = ({ hostId }: Host) =>
 const sayDeadOf = ({ hostId }: Host) =>
   ["mark it as dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
 
-const START_AGENT = ["start its agent, or repair the network to it if it runs", ""] as const;
+const START_AGENT = [
+  "start its agent, or repair the network to it if it runs: its log says why it does not reach the registry",
+  "",
+] as const;
 
 function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeardAtMs }: Known): Found {
   const { hostId, state, saidDead, stateChangedAtMs, stateMessage } = host;
@@ -182,7 +185,7 @@ function mustRegister(host: Host): Found {
 }
 
 const NEED_CURES: Readonly<Record<string, string>> = {
-  nats: "do what the message says about NATS; the agent connects and subscribes again by itself",
+  nats: "do what the message says about NATS, or restart nats-server if it hangs; the agent connects and subscribes again by itself",
   certificate: "replace the certificate and key files under `tls` in the agent's config",
   descriptors: "raise LimitNOFILE of the agent's unit, or use prlimit --nofile while it runs",
   clock: "set the clock that is wrong",
@@ -230,7 +233,12 @@ function warning({ hostId, agentWarning }: Host): Found {
   return {
     reason: "AGENT_TAKES_NOTHING_NEW",
     message: `host ${hostId} gets no new disks: ${agentWarning}`,
-    cures: [["free space on the disk under its agent's baseFolder, or repair that disk", ""]],
+    cures: [
+      [
+        "free space on the disk under its agent's baseFolder, repair that disk, or put the folder back where it is gone",
+        "",
+      ],
+    ],
   };
 }
 
