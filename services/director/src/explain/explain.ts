@@ -92,17 +92,22 @@ export function taskCauses(task: Task, known: Known): Found[] {
     ...known.callsOf(taskId).map((call) => ({ ...callUnderWay(call), isRoutine: isRecent(call.sinceMs) })),
     ...known.retriesOf(taskId).map(({ method, why, sinceMs: since }): Found => {
       const message = `${method} of task ${taskId} is tried again: ${why}`;
-      return { reason: "CPI_RETRIED", message, sinceMs: since, isRoutine: true };
+      const isRoutine = known.nowMs - since <= RETRIES_END_WITHIN_MS;
+      return { reason: "CPI_RETRIED", message, sinceMs: since, isRoutine, cures: [MEND] };
     }),
   ]
     .slice(0, SHOWN_STEPS)
-    .map((call): Found => ({ ...call, cures: end, becauseOf: [DIRECTOR] }));
+    .map((call): Found => ({ ...call, cures: [...(call.cures ?? []), ...end], becauseOf: [DIRECTOR] }));
   const stopping = `task ${taskId} is being cancelled and ends at its next safe point; it ${doing}`;
   const work: Found = isToStop
     ? { reason: "IS_TO_STOP", message: stopping, sinceMs, isRoutine: true }
     : { reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, becauseOf, isRoutine: true };
   return calls.length === 0 && !isToStop ? [{ ...work, cures: [cancel] }] : [...calls, work];
 }
+
+/** A restarted dispatcher or registry answers within this time: a call that is retried for longer needs a person. */
+const RETRIES_END_WITHIN_MS = 20_000;
+const MEND: Cure = ["mend what the message names: the call is then repeated by itself", ""];
 
 function callUnderWay(call: CpiCall): Found {
   return {
