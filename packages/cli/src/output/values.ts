@@ -1,5 +1,5 @@
 import { AttachState, Health, HostState } from "@diskmesh/api/registry";
-import { messageOf, parseSizeText, quoted } from "@diskmesh/domain";
+import { messageOf, parseSizeText, parseSpanText, quoted } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
 /** Parsers of enum values, sizes and times typed by users. */
@@ -34,9 +34,11 @@ const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, 
 
 /** Parses a time span: 90s, 15m, 2h, 7d. */
 export function secondsOf(what: string, text: string): number {
-  const [, number, unit = ""] = /^([1-9][0-9]{0,8})([smhd])$/.exec(text) ?? [];
-  if (number !== undefined) return Number(number) * (UNIT_SECONDS[unit] as number);
-  throw new UsageError(`${what} ${quoted(text)} is malformed: give for example 90s, 15m, 2h or 7d`);
+  try {
+    return parseSpanText(text, what) / 1_000;
+  } catch (error) {
+    throw new UsageError(messageOf(error));
+  }
 }
 
 /** Parses an ISO 8601 time or an age: 90s, 15m, 2h, 7d. */
