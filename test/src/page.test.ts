@@ -361,6 +361,33 @@ describe("the page in a browser", function () {
     await shows("#hosts tbody", /host-3 online/);
   });
 
+  it("announces work on a host, which its journal tells", async () => {
+    await open("Hosts", "host-4");
+    const fields = { "For at most": "30m", Why: "new memory" };
+    await act(
+      "Maintenance",
+      fields,
+      /its silence is no trouble.*diskmesh maintenance host-4 --for 30m --reason/,
+      /Done/,
+    );
+    await shows("#detail dl", /maintenance until \d/);
+    await page.locator("#journal summary").click();
+    await shows("#journal", /director: SetHostState.*maintenance reason none -> .*new memory/);
+    await shows("#journal", /All changes since the registry's store was made are kept/);
+    await act("Mark as online", {}, /What will happen/, /Done/);
+    await shows("#hosts tbody", /host-4 online/);
+  });
+
+  it("tells of a size without room before it is sent", async () => {
+    await open("Hosts", "host-2");
+    await page.getByRole("button", { name: "Provide a disk…" }).click();
+    await page.getByLabel("Name of the disk").fill("huge");
+    await page.getByLabel("Size").fill("10TiB");
+    await plan();
+    await shows("dialog", /would fail now with NO_SPACE: the largest disk that fits .* is \d/);
+    await page.getByRole("button", { name: "Leave it" }).click();
+  });
+
   it("shows the copies of a disk that moves and the progress, dark and light, and cancels the move", async () => {
     const { registry } = mesh.clients;
     const { disk } = await registry.getDisk({ diskId: diskCid });

@@ -5,6 +5,7 @@ import type { Store } from "./store.js";
 import { sizeText } from "./text.js";
 
 const REASON: Field = { name: "reason", label: "Why? It is recorded with what is done." };
+const SPAN: Field = { name: "for", label: "For at most", hint: "such as 30m or 2h, at most 7d" };
 const SIZE = { name: "size", label: "Size", hint: "such as 10GiB" };
 const LIMITS: readonly Field[] = [
   { name: "read_iops", label: "Reads per second", hint: "empty: no limit", isOptional: true },
@@ -78,6 +79,7 @@ function actionsOfHost(name: string, { host, pool }: Tables): readonly Action[] 
   const remove: Action = { label: "Remove", path: `${path}/remove` };
   return [
     ...(row.state === "dead" ? [] : [provision(path, ofHost, row.az, pool)]),
+    ...(isOpen ? [{ label: "Maintenance", path: `${path}/maintenance`, fields: [SPAN, REASON] }] : []),
     ...(isOpen ? [state("Cordon", "cordoned", [REASON])] : [state("Mark as online", "online")]),
     ...(row.state === "dead" ? [] : [state("Mark as dead", "dead", [REASON])]),
     { label: "Fence", path: `${path}/fence`, fields: [REASON] },

@@ -4,6 +4,7 @@ import { ActionButtons } from "./actions.js";
 import { DeviceFacts, DevicesOfHost, FactList } from "./devices.js";
 import { EventList, MissingEvents } from "./events.js";
 import { type Selection, useAnswer, useTicks } from "./hooks.js";
+import { Journal } from "./journal.js";
 import { Age, instanceOf, labelOf, State, Thing, Told } from "./lists.js";
 import { DiskPanel } from "./parts.js";
 import {
@@ -75,6 +76,7 @@ export function Detail({ selection, store, closeHash }: DetailProps) {
         <Timeline id="states" title="History of its states" actions={STATES} kind={kind} name={name} mark={mark} />
       )}
       {WITH_EVENTS.includes(kind) && <Timeline kind={kind} name={name} mark={mark} />}
+      {WITH_EVENTS.includes(kind) && <Journal key={name} kind={kind} name={name} mark={JSON.stringify(row) ?? ""} />}
     </aside>
   );
 }

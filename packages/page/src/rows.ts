@@ -314,6 +314,21 @@ export interface HostPanelAnswer {
   readonly maintenanceEndMs?: number;
 }
 
+/** The newest kept changes of a host, device or disk, newest first. A commit of 0.1.0 has no time. */
+export interface JournalAnswer {
+  readonly changes: readonly {
+    readonly commit: string;
+    readonly timeMs?: number;
+    readonly cause: string;
+    readonly details: readonly string[];
+  }[];
+  /** False when the registry's store is a database. True of `isComplete`: all changes since the store was made are kept. */
+  readonly areKept: boolean;
+  readonly isComplete: boolean;
+  readonly hasMore: boolean;
+  readonly keptFromMs?: number;
+}
+
 /** Facts of a service. */
 export interface ServicePanelAnswer {
   /** Addresses of its processes, from the director's config. */

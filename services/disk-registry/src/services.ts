@@ -115,7 +115,7 @@ export function addServices(
     publishDisk: change(DISK_USERS, "PublishDisk", publishDisk),
     unpublishDisk: change(DISK_USERS, "UnpublishDisk", unpublishDisk),
     assignHost: change(DISK_USERS, "AssignHost", assignHost),
-    listChanges: allow(OPERATOR_ROLES, listChanges),
+    listChanges: allow([...OPERATOR_ROLES, "director"], listChanges),
     listFleetEvents: allow([...OPERATOR_ROLES, "director"], listFleetEvents),
     unassignHost: change(DISK_USERS, "UnassignHost", unassignHost),
   });

@@ -45,6 +45,7 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   "join-token create": [JOINING, 'typed("create"'],
   "join-token list": [JOINING, 'typed("list")'],
   "join-token revoke": [JOINING, 'typed("revoke"'],
+  "journal X X": [CLI, 'typed("journal", "host", hostId)'],
   "limits X --none": ["test/src/stuck/operator-situations.ts", "diskmesh limits"],
   "migrate-disk X": [CLI, 'done("migrate-disk scratch")'],
   "nats-config": ["docs/operate/certificates.md", "diskmesh nats-config nats --folder pki"],

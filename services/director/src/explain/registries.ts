@@ -6,6 +6,8 @@ import type {
   DiskPart,
   DiskRegistryServiceDefinition,
   Host,
+  ListChangesResponse,
+  PoolCapacity,
   Trouble,
 } from "@diskmesh/api/registry";
 import { HostState } from "@diskmesh/api/registry";
@@ -24,6 +26,7 @@ export interface RegistryClients {
     | "listDevices"
     | "getDisk"
     | "getCapacity"
+    | "listChanges"
     | "getIoTotals"
     | "listFleetEvents"
     | "watchHosts"
@@ -135,9 +138,23 @@ export class Registries {
     return answer?.device === undefined ? [] : [answer.device];
   }
 
+  /** Returns the space of the pools of all registries that answer. */
+  async pools(options: Pick<CallOptions, "signal" | "deadlineMs">): Promise<PoolCapacity[]> {
+    const settled = await Promise.allSettled(this.clients.map(({ registry }) => registry.getCapacity({}, options)));
+    return settled.flatMap((each) => (each.status === "fulfilled" ? each.value.pools : []));
+  }
+
+  /** Returns the newest kept changes of a host, device or disk; undefined when no registry knows it. */
+  changesOf(
+    request: Parameters<Registry["listChanges"]>[0],
+    { signal }: Pick<CallContext, "signal">,
+  ): Promise<ListChangesResponse | undefined> {
+    return this.#first(({ registry }) => registry.listChanges(request, { signal }));
+  }
+
   /** Returns the host; undefined when no registry knows it. */
-  async hostById(hostId: string): Promise<Host | undefined> {
-    return (await this.#first(({ registry }) => registry.getHost({ hostId })))?.host;
+  async hostById(hostId: string, { signal }: Pick<CallContext, "signal">): Promise<Host | undefined> {
+    return (await this.#first(({ registry }) => registry.getHost({ hostId }, { signal })))?.host;
   }
 
   /** Returns the parts of a disk, and the devices of all their copies but the purged ones; no part of an unknown disk. */

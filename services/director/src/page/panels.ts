@@ -1,7 +1,7 @@
 import { SubjectKind } from "@diskmesh/api/common";
-import type { Disk, Host } from "@diskmesh/api/registry";
+import type { Disk, Host, ListChangesResponse } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
-import type { DiskPanelAnswer, HostPanelAnswer, ServicePanelAnswer } from "@diskmesh/page/rows";
+import type { DiskPanelAnswer, HostPanelAnswer, JournalAnswer, ServicePanelAnswer } from "@diskmesh/page/rows";
 import { type CallContext, msOfDuration } from "@diskmesh/rpc";
 import { serviceSummary } from "@diskmesh/tablet-admin";
 import type { DirectorConfig } from "../config/config.js";
@@ -30,6 +30,18 @@ export function hostPanel(host: Host): HostPanelAnswer {
     ...(createTime && { registeredMs: createTime.getTime() }),
     ...(lastHeartbeatTime && { heardMs: lastHeartbeatTime.getTime() }),
     ...(maintenanceEndTime && { maintenanceEndMs: maintenanceEndTime.getTime() }),
+  };
+}
+
+export function journalAnswer(answer: ListChangesResponse): JournalAnswer {
+  const { changes, areKept, isComplete, keptFromTime, nextPageToken } = answer;
+  return {
+    changes: changes.map(({ commit, commitTime, cause, details }) => ({
+      ...{ commit, cause, details },
+      ...(commitTime && { timeMs: commitTime.getTime() }),
+    })),
+    ...{ areKept, isComplete, hasMore: nextPageToken !== "" },
+    ...(keptFromTime && { keptFromMs: keptFromTime.getTime() }),
   };
 }
 

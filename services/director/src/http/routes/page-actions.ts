@@ -1,7 +1,7 @@
 import { ActionCode, type ActionResult, HostState } from "@diskmesh/api/registry";
-import { countText, formatIdentity, NotFoundError, shellWord } from "@diskmesh/domain";
+import { countText, formatIdentity, NotFoundError, parseSpanText, shellWord } from "@diskmesh/domain";
 import type { ActionAnswer } from "@diskmesh/page/rows";
-import { msOfDuration } from "@diskmesh/rpc";
+import { durationOf, msOfDuration } from "@diskmesh/rpc";
 import { askerOf } from "../../audit/asker.js";
 import { cancelTask, getTask, resumeTask } from "../../tasks/handlers.js";
 import { bodyObject, type Fields } from "../body.js";
@@ -17,6 +17,9 @@ const MAX_REASON_LENGTH = 500;
 export const pageActions: readonly Route[] = [
   action("hosts/:name/state", "setHostState", setHostState, ({ name, state, why }) => {
     return `set-host-state ${state} ${name}${why}`;
+  }),
+  action("hosts/:name/maintenance", "setHostState", maintain, ({ name, why, fields }) => {
+    return `maintenance ${name} --for ${fields.text("for")}${why}`;
   }),
   action("hosts/:name/fence", "fenceHost", fenceHost, ({ name, why }) => `fence-host ${name}${why}`),
   action("hosts/:name/remove", "removeHost", removeHost, ({ name }) => `remove-host ${name}`),
@@ -98,6 +101,22 @@ async function setHostState(http: HttpCall, { name, isDry, reason, state }: Want
   return [`an operator marks ${name} as ${state}`, effect, ...more, vms > 0 ? `${name} is used as a VM` : ""].filter(
     Boolean,
   );
+}
+
+async function maintain(http: HttpCall, { name, isDry, reason, fields }: Wanted): Promise<readonly string[]> {
+  if (reason === "") throw new BadRequestError("the reason is missing: give a reason");
+  const span = fields.text("for");
+  const duration = durationOf(parseSpanText(span, "for"));
+  const request = {
+    ...{ hostIds: [name], state: HostState.MAINTENANCE, reason: told(http, reason), duration, dryRun: isDry },
+  };
+  const { changedHostIds, publications } = await http.context.registries.setHostState(request, http.call);
+  if (changedHostIds.length === 0) return [`${name} is already in such a maintenance: nothing changes`];
+  return [
+    `for at most ${span}, ${name} gets no new disk and no new VM, and its silence is no trouble and fences nothing`,
+    `${countText(publications, "disk stays", "disks stay")} published to ${name}`,
+    `the maintenance ends when ${name} is heard again after a silence, when the time has passed, or by "Mark as online"`,
+  ];
 }
 
 async function fenceHost(http: HttpCall, { name, isDry, reason }: Wanted): Promise<readonly string[]> {

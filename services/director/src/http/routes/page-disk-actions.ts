@@ -10,6 +10,8 @@ import {
 import type { ActionAnswer } from "@diskmesh/page/rows";
 import type { Operation } from "../../config/policy.js";
 import { dynamicDiskTasks } from "../../disks/dynamic/handlers.js";
+import { recordedDisk } from "../../explain/known.js";
+import { growthWarnings, roomWarnings } from "../../page/room-warnings.js";
 import { instanceName } from "../../page/vms.js";
 import { type Disk, sizeBytesOf } from "../../store/disk.js";
 import { parseDiskName, parseSizeMib } from "../../tasks/parse.js";
@@ -35,6 +37,8 @@ interface DiskAction {
 interface Deed {
   readonly line: string;
   readonly command: string;
+  /** Returns what a dry run warns of. */
+  readonly warnings?: () => Promise<readonly string[]>;
   readonly start: () => Promise<{ readonly task?: { readonly taskId: number } | undefined }>;
 }
 
@@ -70,9 +74,9 @@ function onDisk(word: string, operation: Operation, deed: DeedOnDisk): DiskActio
   return { path: `disks/:name/${word}`, operation, act };
 }
 
-async function answered({ line, command, start }: Deed, isDry: boolean): Promise<ActionAnswer> {
+async function answered({ line, command, warnings, start }: Deed, isDry: boolean): Promise<ActionAnswer> {
   const shown = `diskmesh ${command}`;
-  if (isDry) return { lines: [line], command: shown };
+  if (isDry) return { lines: [line, ...((await warnings?.()) ?? [])], command: shown };
   const { task } = await start();
   return { lines: [line], command: shown, ...(task && { taskId: task.taskId }) };
 }
@@ -98,10 +102,17 @@ async function provide(
   const isHost = kind === "host";
   const given = isHost ? { pool, diskPoolName: "" } : { pool: "", diskPoolName: pool || "default" };
   const { text, argument, place } = isHost ? placeOfHost(name) : await placeOfInstance(context, name);
+  const warnings = async () => {
+    const exists = await context.tablet.read((tables) => recordedDisk(tables, diskName) !== undefined);
+    return exists
+      ? []
+      : roomWarnings(context, await azOf(context, place, call), isHost ? pool || "default" : "", sizeBytes, call);
+  };
   const request = { diskName, ...place, ...given, readOnly: false, metadata: undefined, sizeBytes, wait: false };
   return {
     line: `${text} gets disk ${diskName} of ${bytesText(sizeBytes)} ${isHost ? "in pool" : "of disk type"} ${pool || "default"}, which is made if it is not there`,
     command: `provide ${diskName} ${argument} --size ${fields.text("size")}${pool && ` --${isHost ? "pool" : "disk-type"} ${pool}`}`,
+    warnings,
     start: () => dynamicDiskTasks.provideDynamicDisk(context, request, call),
   };
 }
@@ -121,6 +132,15 @@ async function placeOfInstance({ tablet }: HttpCall["context"], instanceId: stri
   const instance = await tablet.read(({ instances }) => instances.get(instanceId));
   const name = instance === undefined ? instanceId : instanceName(instance);
   return { text: `instance ${name}`, argument: name, place: { instanceId, hostId: "" } };
+}
+
+async function azOf(
+  { tablet, registries }: HttpCall["context"],
+  { instanceId, hostId }: Place["place"],
+  call: HttpCall["call"],
+): Promise<string> {
+  if (hostId === "") return (await tablet.read(({ instances }) => instances.get(instanceId)))?.az ?? "";
+  return (await registries.hostById(hostId, call))?.az ?? "";
 }
 
 async function attach({ context, call }: HttpCall, disk: Disk, fields: Fields): Promise<Deed> {
@@ -159,6 +179,7 @@ function resize({ context, call }: HttpCall, disk: Disk, fields: Fields): Deed {
   return {
     line: `disk ${diskName} grows from ${bytesText(sizeBytesOf(disk))} to ${bytesText(sizeBytes)}; it cannot shrink again`,
     command: `resize ${diskName} ${fields.text("size")}`,
+    warnings: () => growthWarnings(context, disk.diskCid, sizeBytes - sizeBytesOf(disk), call),
     start: () => dynamicDiskTasks.resizeDynamicDisk(context, { diskName, sizeBytes, wait: false }, call),
   };
 }

@@ -4,6 +4,7 @@ import type {
   DeviceItem,
   EventsAnswer,
   HostPanelAnswer,
+  JournalAnswer,
   PartsAnswer,
   TaskPanelAnswer,
   WhyAnswer,
@@ -14,7 +15,7 @@ import { docsText } from "../../page/docs.js";
 import { eventsOf } from "../../page/events.js";
 import { pageFiles } from "../../page/files.js";
 import { lower } from "../../page/fleet-rows.js";
-import { diskPanel, hostPanel, servicePanel } from "../../page/panels.js";
+import { diskPanel, hostPanel, journalAnswer, servicePanel } from "../../page/panels.js";
 import { ownSourceRow } from "../../page/source-row.js";
 import { taskPanel } from "../../page/task-panel.js";
 import { parseTaskId } from "../../tasks/parse.js";
@@ -76,6 +77,7 @@ export const pageRoutes: readonly Route[] = [
   { method: "GET", path: "/page/parts", operation: "seePage", serve: async (http) => data(await partsFor(http)) },
   { method: "GET", path: "/page/task", operation: "seePage", serve: async (http) => data(await taskFor(http)) },
   { method: "GET", path: "/page/host", operation: "seePage", serve: async (http) => data(await hostFor(http)) },
+  { method: "GET", path: "/page/journal", operation: "seePage", serve: async (http) => data(await journalFor(http)) },
   {
     method: "GET",
     path: "/page/service",
@@ -119,7 +121,7 @@ async function devicesFor(http: HttpCall): Promise<DeviceItem[]> {
 }
 
 async function hostFor(http: HttpCall): Promise<HostPanelAnswer> {
-  const host = await http.context.registries.hostById(queried(http, "name"));
+  const host = await http.context.registries.hostById(queried(http, "name"), http.call);
   if (host === undefined) throw new NotFoundError("no disk-registry of nodes.registries has this host");
   return hostPanel(host);
 }
@@ -136,6 +138,19 @@ async function partsFor(http: HttpCall): Promise<PartsAnswer> {
 async function taskFor(http: HttpCall): Promise<TaskPanelAnswer> {
   const { context } = http;
   return taskPanel(context, await context.tasks.get(parseTaskId(Number(queried(http, "id")))));
+}
+
+/** Number of changes that a panel shows. */
+const MAX_CHANGES = 50;
+
+async function journalFor(http: HttpCall): Promise<JournalAnswer> {
+  const asked = queried(http, "kind");
+  const kind = (["host", "device", "disk"] as const).find((each) => each === asked);
+  if (kind === undefined) throw new BadRequestError("kind must be one of host, device, disk");
+  const request = { [`${kind}Id`]: queried(http, "name"), pageSize: MAX_CHANGES };
+  const answer = await http.context.registries.changesOf(request, http.call);
+  if (answer === undefined) throw new NotFoundError(`no disk-registry of nodes.registries has this ${kind}`);
+  return journalAnswer(answer);
 }
 
 function timeOf(name: string, value: string | null): Date | undefined {
