@@ -5,13 +5,14 @@ import { eventually, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/t
 import { expect } from "chai";
 import { devicesReady } from "./mesh/steps.js";
 import { FAULT_ALERTS, type Fault } from "./metrics/fault-alerts.js";
+import { DISPATCHER_SITUATIONS } from "./stuck/dispatcher-situations.js";
 import { OPERATOR_SITUATIONS } from "./stuck/operator-situations.js";
 import type { Stuck } from "./stuck/situation.js";
 import { SITUATIONS } from "./stuck/situations.js";
 import { StuckFleet } from "./stuck/stuck-fleet.js";
 
 /**
- * An operator who does not know the system follows only its advice. The sixteen situations in which operators needed
+ * An operator who does not know the system follows only its advice. The situations in which operators needed
  * help before `why` named their causes, each with its test (the title of a situation here, or another file):
  *
  * | situation | test |
@@ -32,6 +33,10 @@ import { StuckFleet } from "./stuck/stuck-fleet.js";
  * | 12 provides behind one that hangs | tasks.test.ts of the director: 12 tasks behind one that hangs |
  * | director restored with a task under way | restore.test.ts of the director: resumes no task by itself |
  * | host to be removed that serves a disk and is a VM | host to be removed that serves a disk |
+ * | dispatcher with a wrong address of the registry | dispatcher with a wrong address of the registry |
+ * | director hangs, asked of a disk by its name | the director hangs |
+ * | services killed three times | services are killed three times |
+ * | device file truncated | explain-label.test.ts: its drive is shorter than it was |
  */
 describe("stuck things on a mesh", () => {
   let mesh: StuckFleet;
@@ -90,7 +95,7 @@ describe("stuck things on a mesh", () => {
     await eventually(() => expect(String(mesh.pageRow(key)?.trouble)).not.to.match(trouble));
   }
 
-  for (const { title, problem, make } of [...SITUATIONS, ...OPERATOR_SITUATIONS])
+  for (const { title, problem, make } of [...SITUATIONS, ...OPERATOR_SITUATIONS, ...DISPATCHER_SITUATIONS])
     it(`${title}: the command and the page show the cause, its alerts fire, and the shown cure works`, async function () {
       const why = problem?.();
       if (why !== undefined) skipBecause(this, why);
@@ -198,11 +203,43 @@ describe("stuck things on a mesh", () => {
     await eventually(async () => expect((await mesh.why("service", "director")).causes).to.deep.equal([]));
   });
 
+  it("the director hangs: why names it, also for a disk whose name only the director knows", async () => {
+    const director = mesh.mesh.process("director");
+    director.signal("SIGSTOP");
+    try {
+      const { out, code } = await mesh.typed("why disk waits");
+      expect(out).to.match(
+        /^disk waits cannot be explained now: none of the processes of director .* no answer within \d/,
+      );
+      expect(out).to.match(/start it, restart it if it hangs/);
+      expect(code).to.equal(3);
+      expect((await mesh.typed("why")).out).to.match(/^service +director .*does not answer: .*restart it if it hangs/m);
+    } finally {
+      director.signal("SIGCONT");
+    }
+  });
+
   firesOn("host that is added while its agent is away", async () => {
     const agent = mesh.mesh.process("host-5");
     await mesh.done("remove-device host-5 host-5-device-1 --wait");
     await agent.kill();
     await mesh.typed("add-device host-5 host-5-device-1");
     return () => agent.start();
+  });
+
+  // The last test, because these warnings last for ten minutes.
+  it("services are killed three times: why names each", async () => {
+    for (const name of ["director", "cpi-dispatcher", "disk-registry"])
+      for (let kills = 0; kills < 3; kills++) {
+        await mesh.mesh.process(name).kill();
+        await mesh.mesh.process(name).start();
+      }
+    await eventually(async () => {
+      const { out } = await mesh.typed("why");
+      const ended = "was started \\d+ times within 10 min after it had been killed";
+      expect(out).to.match(new RegExp(`^service +director .*${ended}`, "m"));
+      expect(out).to.match(new RegExp(`^service +disk-registry .*${ended}`, "m"));
+      expect(out).to.match(/^service +director .*the cpi-dispatcher at \S+ warns of abrupt_ends/m);
+    });
   });
 });

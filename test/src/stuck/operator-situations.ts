@@ -356,34 +356,4 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
       };
     },
   },
-  {
-    title: "dispatcher that hangs",
-    async make(stuck) {
-      const { mesh } = stuck;
-      const dispatcher = mesh.process("cpi-dispatcher");
-      dispatcher.signal("SIGSTOP");
-      await eventually(
-        async () => expect((await mesh.typed("why", "service", "director")).out).to.match(/dispatcher/),
-        PATIENCE,
-      );
-      const { task } = await mesh.clients.disks.provideDynamicDisk({
-        ...{ diskName: "waits", instanceId: stuck.instanceIds[0] ?? "", diskPoolName: "default" },
-        ...{ sizeBytes: MIB_BYTES, wait: false },
-      });
-      return {
-        asked: ["task", String(task?.taskId)],
-        root: new RegExp(
-          `^task ${task?.taskId} .* is processing: the director that was asked lacks its dispatcher: .*${mesh.address("cpi-dispatcher")}`,
-        ),
-        reasons: ["CPI_RETRIED", "DISPATCHER_AWAY"],
-        row: ["source director", /lacks its dispatcher: /],
-        cure: /^start the cpi-dispatcher, restart it if it hangs/,
-        follow: async () => dispatcher.signal("SIGCONT"),
-        after: async () => {
-          await detachDisk(mesh, "waits");
-          await deleteDisk(mesh, "waits");
-        },
-      };
-    },
-  },
 ];
