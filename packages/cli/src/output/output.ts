@@ -1,6 +1,6 @@
 import type { Writable } from "node:stream";
 import type { Trouble } from "@diskmesh/api/registry";
-import { quoted, visible } from "@diskmesh/domain";
+import { isJsonObject, quoted, visible } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
 type Cell = string | number | boolean;
@@ -74,7 +74,7 @@ export class Output {
 
   /** Prints an item of a stream as a line. */
   item(item: object, text: string): void {
-    this.#options.out.write(this.isData ? `${visible(JSON.stringify(item))}\n` : `${printable(text)}\n`);
+    this.#options.out.write(this.isData ? `${visible(JSON.stringify(item, bytesAsBase64))}\n` : `${printable(text)}\n`);
   }
 
   /** Prints a text verbatim, such as a config. Control characters are escaped on a terminal. */
@@ -94,7 +94,7 @@ export class Output {
 
   #data(value: object): void {
     const { out, toYaml } = this.#options;
-    out.write(toYaml === undefined ? `${visible(JSON.stringify(value, undefined, 2))}\n` : yamlText(value, toYaml));
+    out.write(toYaml === undefined ? `${visible(JSON.stringify(value, bytesAsBase64, 2))}\n` : yamlText(value, toYaml));
   }
 
   #table(head: readonly string[], rows: readonly (readonly string[])[]): void {
@@ -166,7 +166,13 @@ export async function loadYaml(): Promise<ToYaml> {
 
 /** Returns YAML of what JSON would show, so that both formats have the same fields. */
 function yamlText(value: object, toYaml: ToYaml): string {
-  return visible(toYaml(JSON.parse(JSON.stringify(value))));
+  return visible(toYaml(JSON.parse(JSON.stringify(value, bytesAsBase64))));
+}
+
+/** Replaces bytes by base64, as the JSON of protobuf has them: a Buffer has become an array of numbers by itself. */
+function bytesAsBase64(_key: string, value: unknown): unknown {
+  const isBytes = isJsonObject(value) && value.type === "Buffer" && Array.isArray(value.data);
+  return isBytes ? Buffer.from(value.data as number[]).toString("base64") : value;
 }
 
 /** Escapes control characters, because answers contain text of other callers, which must not control the terminal. */
