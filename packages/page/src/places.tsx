@@ -260,7 +260,7 @@ export function Space({ known, filter }: PlaceProps) {
       rows={inOrder<"pool">(pool, (_name, row) => matches(row.pool, row.az))}
       total={pool.size}
       none="No device is attached."
-      note="Deleted: bytes of deleted disks that undelete can bring back. For repair: bytes that must stay free so that any one host can be emptied. Largest disk: the largest that can be made now, and in one part without being put together of several."
+      note="Deleted: bytes of deleted disks that undelete can bring back. For repair: bytes that must stay free so that any one host can be emptied. Largest disk: the largest that can be made now, which may have several parts. In one part: the largest without a second part."
       isLoading={known.isReading("disk-registry")}
     />
   );
