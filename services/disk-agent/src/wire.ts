@@ -227,6 +227,7 @@ export function parseCopyOrder(request: CopyDeviceRequest, ownHostId: HostId): C
     source,
     ...run,
     bytesPerSecond: atLeast("bytes_per_second", request.bytesPerSecond, 0),
+    resumeToken: request.resumeToken,
   };
 }
 

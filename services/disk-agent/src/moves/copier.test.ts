@@ -8,12 +8,14 @@ import {
   InvalidArgumentError,
   OutdatedError,
   silentLogger,
+  UnavailableError,
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { systemClock } from "@diskmesh/service";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { openPart } from "../exports/open-part.js";
+import type { DiskPart } from "../exports/disk-part.js";
+import { type OpenPart, openPart } from "../exports/open-part.js";
 import { DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
 import { Copier, type CopyOrder } from "./copier.js";
 
@@ -24,7 +26,10 @@ const SIZE_BYTES = CHUNKS * CHUNK_BYTES;
 describe("a copy of a device", () => {
   let fixture: DeviceFixture;
   let copier: Copier;
+  let makeCopier: () => Copier;
   let data: Buffer;
+  /** Reads of the source from this byte on fail. */
+  let awayFromBytes = Number.POSITIVE_INFINITY;
 
   beforeEach(async () => {
     fixture = new DeviceFixture(["a", "b"].map((id) => ({ id, file: id })));
@@ -38,9 +43,21 @@ describe("a copy of a device", () => {
     const { devices } = fixture;
     const hostId = "host-1" as HostId;
     const openRemotePart = () => expect.fail("all devices are local");
-    const open = openPart({ hostId, devices, openRemotePart, clock: systemClock, ioTimeoutMs: 200 });
+    const openAny = openPart({ hostId, devices, openRemotePart, clock: systemClock, ioTimeoutMs: 200 });
+    const open: OpenPart = (device, disk, now) => {
+      const part = openAny(device, disk, now);
+      if (device.deviceId !== "a") return part;
+      const read: DiskPart["read"] = async (offsetBytes, lengthBytes) => {
+        if (offsetBytes >= awayFromBytes) throw new UnavailableError("device a is away");
+        return part.read(offsetBytes, lengthBytes);
+      };
+      return Object.assign(Object.create(part), { read, close: () => part.close() });
+    };
     const limits = { chunkBytes: CHUNK_BYTES, maxInFlight: 4, flushEveryBytes: 8 * CHUNK_BYTES };
-    copier = new Copier({ hostId, devices, openPart: open, clock: systemClock, limits, log: silentLogger });
+    const { ledger } = fixture;
+    makeCopier = () =>
+      new Copier({ hostId, devices, ledger, openPart: open, clock: systemClock, limits, log: silentLogger });
+    copier = makeCopier();
   });
   afterEach(async () => {
     fixture.files.writes.open();
@@ -48,6 +65,8 @@ describe("a copy of a device", () => {
     await fixture.stop();
   });
 
+  /** Token of the last answer. */
+  let token = "";
   const source = (deviceId = "a") => ({
     deviceId: deviceId as DeviceId,
     hostId: "host-1" as HostId,
@@ -64,9 +83,11 @@ describe("a copy of a device", () => {
       offsetBytes: 0,
       sizeBytes: SIZE_BYTES,
       bytesPerSecond: 0,
+      resumeToken: "",
       ...change,
     };
-    const { outcome, copiedBytes } = await copier.copy(order, { ...LEADER, deviceGeneration: 0 });
+    const { outcome, copiedBytes, resumeToken } = await copier.copy(order, { ...LEADER, deviceGeneration: 0 });
+    token = resumeToken;
     return { outcome: outcome.outcome, message: outcome.message, copiedBytes };
   };
   const target = () => readFileSync(join(fixture.folder, "b"));
@@ -90,6 +111,7 @@ describe("a copy of a device", () => {
   it("fails when the last flush fails, and begins anew with the next call", async () => {
     fixture.files.failNextSync = Object.assign(new Error("the drive is gone"), { code: "EIO" });
     expect(await copy({ sizeBytes: 4 * CHUNK_BYTES })).to.include({ outcome: "io_error" });
+    expect(token).to.equal("");
     await fixture.order("attach", "b", 1);
     expect(target().subarray(0, CHUNK_BYTES).equals(data.subarray(0, CHUNK_BYTES))).to.equal(true);
     // The session has lost writes for good.
@@ -105,6 +127,60 @@ describe("a copy of a device", () => {
     expect(message).to.match(/I\/O on device a failed: bad sector/);
     expect(await copy()).to.deep.equal(DONE);
   });
+
+  /** Copies until the source is away, when some chunks are flushed. Returns how many bytes are. */
+  const copyInPart = async (): Promise<number> => {
+    awayFromBytes = 20 * CHUNK_BYTES;
+    expect((await copy()).outcome).to.equal("io_error");
+    awayFromBytes = Number.POSITIVE_INFINITY;
+    const durableBytes = Number(token.split(":")[0]);
+    expect(durableBytes).to.be.within(CHUNK_BYTES, 20 * CHUNK_BYTES);
+    return durableBytes;
+  };
+  /** Copies the rest, and returns how many bytes were written. */
+  const copyRest = async (change: Partial<CopyOrder> = {}): Promise<number> => {
+    const before = fixture.files.writes.arrivals;
+    expect(await copy(change)).to.deep.equal(DONE);
+    expect(target().equals(data)).to.equal(true);
+    return CHUNK_BYTES * (fixture.files.writes.arrivals - before);
+  };
+  const changeSource = (): void => {
+    data = randomBytes(SIZE_BYTES);
+    writeFileSync(join(fixture.folder, "a"), data);
+  };
+
+  it("goes on where it was flushed, once its source is there again", async () => {
+    const durableBytes = await copyInPart();
+    expect(await copyRest()).to.equal(SIZE_BYTES - durableBytes);
+  });
+
+  it("goes on in a next life of the agent, which the registry tells its token", async () => {
+    const durableBytes = await copyInPart();
+    copier = makeCopier();
+    expect(await copyRest({ resumeToken: token })).to.equal(SIZE_BYTES - durableBytes);
+    copier = makeCopier();
+    expect(await copyRest()).to.equal(SIZE_BYTES);
+  });
+
+  it("begins anew in another session, in which the source may have other bytes", async () => {
+    await copyInPart();
+    for (const id of ["a", "b"]) await fixture.openSession(id, 2);
+    changeSource();
+    const former = token;
+    expect(await copyRest({ sessionNumber: 2, resumeToken: former })).to.equal(SIZE_BYTES);
+    copier = makeCopier();
+    expect(await copyRest({ sessionNumber: 2, resumeToken: former })).to.equal(SIZE_BYTES);
+  });
+
+  for (const isNextLife of [false, true])
+    it(`begins anew after a detach of the target${isNextLife ? " before a next life" : ""}`, async () => {
+      await copyInPart();
+      const former = token;
+      await eventually(async () => expect(await fixture.order("detach", "b", 2)).to.be.oneOf(["done", "already"]));
+      await fixture.order("attach", "b", 3);
+      if (isNextLife) copier = makeCopier();
+      expect(await copyRest({ resumeToken: former })).to.equal(SIZE_BYTES);
+    });
 
   it("is joined by a repeated call", async () => {
     fixture.files.writes.shut();

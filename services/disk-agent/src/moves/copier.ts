@@ -9,11 +9,13 @@ import {
   type Stamp,
 } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
+import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { OpenHandle } from "../devices/open-file.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import type { OpenPart } from "../exports/open-part.js";
+import { resumeToken, startOf } from "../model/copy-mark.js";
 import { placeOf } from "../model/exports.js";
 import type { ExportDevice } from "../model/memory.js";
 import { nameOfRun } from "../model/runs.js";
@@ -33,6 +35,16 @@ export interface CopyOrder {
   readonly sizeBytes: number;
   /** 0 for no limit. */
   readonly bytesPerSecond: number;
+  /** Token of an earlier answer, perhaps of a former life of the agent; empty for none. */
+  readonly resumeToken: string;
+}
+
+/** Progress of a copy. */
+export interface CopyAnswer {
+  readonly outcome: DeviceOutcome;
+  readonly copiedBytes: number;
+  /** Token with which the next order of the session goes on; empty when it begins at the first byte. */
+  readonly resumeToken: string;
 }
 
 interface CopyJob {
@@ -43,14 +55,20 @@ interface CopyJob {
   readonly pace: Pace;
   /** File that is being written. A device whose present handle is another one may have a swapped drive at its path. */
   readonly handle: OpenHandle | undefined;
+  /** Bytes that were on the target when the job began. */
+  readonly startBytes: number;
   copiedBytes: number;
+  resumeToken: string;
   state: "running" | "done" | "outdated" | "failed";
   message: string;
 }
 
-/** Copies runs to devices of this host. Each target has one job; nothing of it survives the agent. */
+const NOTHING = { copiedBytes: 0, resumeToken: "" };
+
+/** Copies runs to devices of this host. Each target has one job. A job that has ended goes on by its token. */
 export class Copier {
   readonly #devices: DeviceTable;
+  readonly #ledger: Pick<Ledger, "memory">;
   readonly #hostId: HostId;
   readonly #openPart: OpenPart;
   readonly #clock: Clock;
@@ -62,6 +80,7 @@ export class Copier {
 
   constructor(options: {
     devices: DeviceTable;
+    ledger: Pick<Ledger, "memory">;
     hostId: HostId;
     openPart: OpenPart;
     clock: Clock;
@@ -69,6 +88,7 @@ export class Copier {
     log: Logger;
   }) {
     this.#devices = options.devices;
+    this.#ledger = options.ledger;
     this.#hostId = options.hostId;
     this.#openPart = options.openPart;
     this.#clock = options.clock;
@@ -77,12 +97,13 @@ export class Copier {
   }
 
   /** Starts a copy, or joins the running one. Returns when it is done, or after the answer timeout. */
-  async copy(order: CopyOrder, stamp: Stamp): Promise<{ outcome: DeviceOutcome; copiedBytes: number }> {
+  async copy(order: CopyOrder, stamp: Stamp): Promise<CopyAnswer> {
     const { deviceId, offsetBytes, sizeBytes } = order;
     const device = this.#devices.find(deviceId);
-    const answer = (outcome: DeviceOutcome["outcome"], message: string, copiedBytes = 0) => ({
+    const answer = (outcome: DeviceOutcome["outcome"], message: string, { copiedBytes, resumeToken } = NOTHING) => ({
       outcome: { deviceId, offsetBytes, sizeBytes, outcome, message, stamp },
       copiedBytes,
+      resumeToken,
     });
     if (device === undefined) return answer("unknown_device", `host ${this.#hostId} has no device ${deviceId}`);
     let heldBytes: number;
@@ -98,7 +119,7 @@ export class Copier {
     const job = this.#join(device, order);
     await this.#devices.until(() => (job.state === "running" ? undefined : true));
     const outcomes = { running: "pending", done: "done", outdated: "outdated", failed: "io_error" } as const;
-    return answer(outcomes[job.state], job.message, job.copiedBytes);
+    return answer(outcomes[job.state], job.message, job);
   }
 
   /** Ends each job after its current chunks. */
@@ -124,7 +145,11 @@ export class Copier {
       if (known.state === "done" && known.handle === handle) return known;
     }
     const pace = new Pace(this.#clock, bytesPerSecond);
-    const start = { copiedBytes: 0, state: "running" as const, message: "" };
+    // A file that this life has closed and opened again may have been written by others meanwhile.
+    const isReopened = known?.sessionNumber === sessionNumber && known.handle !== handle;
+    const { resumeToken } = isReopened ? NOTHING : known?.sessionNumber === sessionNumber ? known : order;
+    const startBytes = startOf(resumeToken, this.#placeOf(device, order), sizeBytes);
+    const start = { startBytes, copiedBytes: startBytes, resumeToken, state: "running" as const, message: "" };
     const job: CopyJob = { sessionNumber, sizeBytes, source, pace, handle, ...start };
     this.#jobs.set(name, job);
     void this.#run(device, order, job);
@@ -134,9 +159,9 @@ export class Copier {
   async #run(device: Device, order: CopyOrder, job: CopyJob): Promise<void> {
     const { diskId, sessionNumber } = order;
     const about = { diskId, sessionNumber, deviceId: device.id, sourceId: order.source.deviceId };
-    this.#log.info(about, "copy started");
+    this.#log.info({ ...about, startBytes: job.startBytes }, "copy started");
     try {
-      await this.#copy(order, job);
+      await this.#copy(device, order, job);
       // Some bytes went to the former file, so the whole copy must run again.
       if (device.file.handle !== job.handle) throw new Error(`device ${device.id} was detached while it was written`);
       job.state = "done";
@@ -144,14 +169,26 @@ export class Copier {
     } catch (error) {
       const cause = error instanceof CopyError ? error.cause : error;
       job.state = cause instanceof OutdatedError ? "outdated" : "failed";
+      if (!mayGoOn(error) || device.file.handle !== job.handle) job.resumeToken = "";
       job.message = messageOf(error);
       this.#log.warn({ ...about, error: job.message }, "copy failed");
     }
     this.#devices.changes.touch();
   }
 
-  async #copy(order: CopyOrder, job: CopyJob): Promise<void> {
+  #placeOf(device: Device, order: CopyOrder) {
+    return {
+      sessionNumber: order.sessionNumber,
+      source: placeOf(order.source),
+      target: nameOfRun(order),
+      fileIdentity: device.file.held?.identity ?? "",
+      deviceGeneration: this.#ledger.memory.devices.get(device.id)?.order?.deviceGeneration ?? 0,
+    };
+  }
+
+  async #copy(device: Device, order: CopyOrder, job: CopyJob): Promise<void> {
     const { deviceId, offsetBytes, sizeBytes } = order;
+    const place = this.#placeOf(device, order);
     const own = { deviceId, hostId: this.#hostId, offsetBytes, sizeBytes, blockAddress: "", sessionKey: "" };
     const target = this.#openPart(own, order);
     const source = this.#openPart(order.source, order, () => job.source);
@@ -160,11 +197,15 @@ export class Copier {
         source,
         target,
         sizeBytes,
+        startBytes: job.startBytes,
         limits: this.#limits,
         pace: job.pace,
         signal: this.#stopping.signal,
         onCopied: (copiedBytes) => {
           job.copiedBytes += copiedBytes;
+        },
+        onDurable: (durableBytes) => {
+          job.resumeToken = resumeToken(place, durableBytes);
         },
       });
     } finally {
@@ -172,6 +213,11 @@ export class Copier {
       target.close();
     }
   }
+}
+
+/** Returns whether the target still has what was flushed: the copy has ended for its source, or with the agent. */
+function mayGoOn(error: unknown): boolean {
+  return error instanceof CopyError ? error.at === "source" && !(error.cause instanceof OutdatedError) : true;
 }
 
 function whyNoAccess(device: Device, error: unknown): DeviceOutcome["outcome"] {

@@ -1,5 +1,6 @@
 import { messageOf } from "@diskmesh/domain";
 import type { DiskPart } from "../exports/disk-part.js";
+import { beginAt, noteChunk, noteFlushed, noteWritten, writtenBytes } from "../model/copy-mark.js";
 import type { Pace } from "./pace.js";
 
 export interface CopyLimits {
@@ -15,6 +16,8 @@ interface CopyOptions {
   readonly source: Pick<DiskPart, "read">;
   readonly target: Pick<DiskPart, "write" | "clear" | "flush">;
   readonly sizeBytes: number;
+  /** The target has all bytes below; 0 by default. */
+  readonly startBytes?: number;
   readonly limits: CopyLimits;
   readonly pace: Pace;
   /** Ends the copy before its next chunk. */
@@ -22,6 +25,8 @@ interface CopyOptions {
   /** Excludes writes of a range while it is copied; resolves with the function that admits them again. */
   readonly lock?: (startBytes: number, sizeBytes: number) => Promise<() => void>;
   readonly onCopied: (sizeBytes: number) => void;
+  /** Called when the target has all bytes below, durably. */
+  readonly onDurable?: (durableBytes: number) => void;
 }
 
 /** Thrown when a device has failed during a copy. */
@@ -41,21 +46,28 @@ export class CopyError extends Error {
  * I/O in flight when it has rejected. Throws CopyError.
  */
 export async function copyBytes(options: CopyOptions): Promise<void> {
-  const { target, sizeBytes, limits, pace, signal, lock, onCopied } = options;
+  const { target, sizeBytes, startBytes: firstBytes = 0, limits, pace, signal, lock, onCopied, onDurable } = options;
   const zeros = Buffer.alloc(limits.chunkBytes);
-  let nextBytes = 0;
+  let mark = beginAt(firstBytes);
   let unflushedBytes = 0;
   let failure: { readonly error: unknown } | undefined;
+  const flush = async (): Promise<void> => {
+    const belowBytes = writtenBytes(mark);
+    await on("target", target.flush());
+    mark = noteFlushed(mark, belowBytes);
+    onDurable?.(mark.durableBytes);
+  };
   const copySome = async (): Promise<void> => {
-    while (nextBytes < sizeBytes && failure === undefined) {
-      const startBytes = nextBytes;
+    while (mark.nextBytes < sizeBytes && failure === undefined) {
+      const startBytes = mark.nextBytes;
       const length = Math.min(limits.chunkBytes, sizeBytes - startBytes);
-      nextBytes += length;
+      mark = noteChunk(mark, length);
       await pace.wait(length, signal);
       const release = await lock?.(startBytes, length);
       try {
         signal.throwIfAborted();
         await copyChunk(options, startBytes, zeros.subarray(0, length));
+        mark = noteWritten(mark, startBytes);
       } finally {
         release?.();
       }
@@ -63,7 +75,7 @@ export async function copyBytes(options: CopyOptions): Promise<void> {
       unflushedBytes += length;
       if (unflushedBytes < limits.flushEveryBytes) continue;
       unflushedBytes = 0;
-      await on("target", target.flush());
+      await flush();
     }
   };
   const workers = Array.from({ length: limits.maxInFlight }, () =>
@@ -74,7 +86,7 @@ export async function copyBytes(options: CopyOptions): Promise<void> {
   await Promise.all(workers);
   if (failure !== undefined) throw failure.error;
   signal.throwIfAborted();
-  await on("target", target.flush());
+  await flush();
 }
 
 async function copyChunk({ source, target }: CopyOptions, startBytes: number, zeros: Buffer): Promise<void> {

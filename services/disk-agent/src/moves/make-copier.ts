@@ -22,5 +22,5 @@ export function makeCopier(
     ioTimeoutMs,
     openRemotePart: openRemotePart({ config, limits, ledger, log }, edges),
   });
-  return new Copier({ hostId, devices, openPart: open, clock, limits: limits.copy, log });
+  return new Copier({ hostId, devices, ledger, openPart: open, clock, limits: limits.copy, log });
 }

@@ -686,6 +686,11 @@ export interface CopyDeviceRequest {
   bytesPerSecond: number;
   /** Start of the run to write. */
   offsetBytes: number;
+  /**
+   * resume_token of the last answer in this session, so that the copy goes on where it was durable although the agent has
+   * restarted. An agent begins at the first byte with a token of another session, run or file, or with none.
+   */
+  resumeToken: string;
 }
 
 /** Progress of the copy. */
@@ -693,13 +698,18 @@ export interface CopyDeviceResponse {
   /**
    * Outcome. DONE: all bytes are on the device, durably. PENDING: the copy is in progress; repeat the call. OUTDATED: one
    * of the devices no longer grants the session. IO_ERROR: the copy has failed, and the message names the device at fault; the
-   * next call begins anew.
+   * next call goes on, or begins anew when resume_token is empty.
    */
   outcome:
     | DeviceOutcome
     | undefined;
   /** Number of bytes copied so far. */
   copiedBytes: number;
+  /**
+   * Opaque text to repeat in the next call of this session. Empty until some bytes are on the device, durably, and after a
+   * failure of the device.
+   */
+  resumeToken: string;
 }
 
 /** The mirror to look at. */
@@ -3908,6 +3918,7 @@ function createBaseCopyDeviceRequest(): CopyDeviceRequest {
     sizeBytes: 0,
     bytesPerSecond: 0,
     offsetBytes: 0,
+    resumeToken: "",
   };
 }
 
@@ -3939,6 +3950,9 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
     }
     if (message.offsetBytes !== 0) {
       writer.uint32(72).int64(message.offsetBytes);
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(82).string(message.resumeToken);
     }
     return writer;
   },
@@ -4028,6 +4042,14 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
             message.offsetBytes = longToNumber(reader.int64());
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4056,12 +4078,13 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
     message.sizeBytes = object.sizeBytes ?? 0;
     message.bytesPerSecond = object.bytesPerSecond ?? 0;
     message.offsetBytes = object.offsetBytes ?? 0;
+    message.resumeToken = object.resumeToken ?? "";
     return message;
   },
 };
 
 function createBaseCopyDeviceResponse(): CopyDeviceResponse {
-  return { outcome: undefined, copiedBytes: 0 };
+  return { outcome: undefined, copiedBytes: 0, resumeToken: "" };
 }
 
 export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
@@ -4071,6 +4094,9 @@ export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
     }
     if (message.copiedBytes !== 0) {
       writer.uint32(16).int64(message.copiedBytes);
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(26).string(message.resumeToken);
     }
     return writer;
   },
@@ -4104,6 +4130,14 @@ export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
             message.copiedBytes = longToNumber(reader.int64());
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4125,6 +4159,7 @@ export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
       ? DeviceOutcome.fromPartial(object.outcome)
       : undefined;
     message.copiedBytes = object.copiedBytes ?? 0;
+    message.resumeToken = object.resumeToken ?? "";
     return message;
   },
 };
@@ -5160,7 +5195,7 @@ export const DiskAgentServiceDefinition = {
     },
     /**
      * Copies the bytes of a part of a disk to a device of this host, in a session that is open on both devices. Repeating
-     * the call joins the copy in progress; the copy begins anew after a failure and after a restart of the agent.
+     * the call joins the copy in progress. After a failure or a restart of the agent the copy goes on with resume_token.
      */
     copyDevice: {
       name: "CopyDevice",
