@@ -48,6 +48,21 @@ describe("disks that move", () => {
     await fleet.inState("d1", AttachState.DETACHED);
   });
 
+  it("a copy whose source fails goes on in its session, and in another one after a failure of the target", async () => {
+    const { source, target } = await scene(false);
+    const failed = { outcome: OrderOutcome.IO_ERROR, copiedBytes: 2 ** 20, resumeToken: "so far" };
+    target.copying = failed;
+    await says("h1", /IO_ERROR/);
+    const session = source.sessions.get("d1")?.sessionNumber;
+    await eventually(() => expect(target.resumeToken).to.equal("so far"));
+    expect(source.sessions.get("d1")?.sessionNumber).to.equal(session);
+    target.copying = { ...failed, resumeToken: "" };
+    await eventually(() => expect(source.sessions.get("d1")?.sessionNumber).to.be.above(session ?? 0));
+    expect(target.resumeToken).to.equal("");
+    target.copying = { outcome: OrderOutcome.DONE, copiedBytes: 2 ** 26 };
+    await lies("x", "d2");
+  });
+
   it("RemoveHost has the holder of a disk mirror it, in the holder's session, and ends by itself after a kill", async () => {
     const { target: holder } = await scene(true);
     holder.mirror = { state: MirrorState.COPYING, copiedBytes: 2 ** 20 };

@@ -76,10 +76,15 @@ export class TestAgent {
   sessionsArePending = false;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
   beforeUnexport: (request: UnexportDiskRequest) => Promise<void> = async () => {};
-  /** Answer to copies. */
   /** Rate of the last request about a copy or mirror. */
   bytesPerSecond = 0;
-  copying: { outcome: OrderOutcome; copiedBytes: number } = { outcome: OrderOutcome.DONE, copiedBytes: 0 };
+  /** Token of the last order to copy. */
+  resumeToken = "";
+  /** Answer to copies. */
+  copying: { outcome: OrderOutcome; copiedBytes: number; resumeToken?: string } = {
+    outcome: OrderOutcome.DONE,
+    copiedBytes: 0,
+  };
   /** Answer to questions about a mirror. */
   mirror: Partial<GetMirrorResponse> = { state: MirrorState.EQUAL };
   /** Called before a question about a mirror is answered. */
@@ -323,10 +328,12 @@ export class TestAgent {
     this.told.push(`copy ${source?.deviceId} to ${deviceId}`);
     this.#requireBoot(bootId);
     const isOpen = this.sessions.get(deviceId)?.sessionNumber === sessionNumber;
-    const { copiedBytes, outcome } = this.copying;
+    const { copiedBytes, outcome, resumeToken = "" } = this.copying;
+    this.resumeToken = request.resumeToken;
     return {
       outcome: { deviceId, offsetBytes, stamp, message: "", outcome: isOpen ? outcome : OrderOutcome.OUTDATED },
       copiedBytes,
+      resumeToken,
     };
   }
 

@@ -70,7 +70,8 @@ interface Opened {
 type Answer =
   | { readonly kind: "goes_on"; readonly copiedBytes: number }
   | { readonly kind: "done" }
-  | { readonly kind: "failed"; readonly error: string; readonly isOfTarget: boolean };
+  /** `goesOn`: the next try goes on in the same session. */
+  | { readonly kind: "failed"; readonly error: string; readonly isOfTarget: boolean; readonly goesOn?: boolean };
 
 /**
  * Moves one part of a disk after the other to another device. The tables say what is next, so that each leader
@@ -82,6 +83,8 @@ export class MoveWorker {
   readonly #opened = new Map<DiskId, { readonly sessionNumber: number; readonly blockAddress: string }>();
   /** Disks that wait for their turn, the first one longest, with the hosts of their sources. */
   readonly #waiting = new Map<DiskId, HostId>();
+  /** Tokens with which copies between agents go on, by disk. */
+  readonly #resumable = new Map<DiskId, { readonly sessionNumber: number; readonly resumeToken: string }>();
 
   constructor(
     private readonly context: WorkContext,
@@ -122,6 +125,7 @@ export class MoveWorker {
         this.#progress.delete(diskId);
         this.#opened.delete(diskId);
         this.#waiting.delete(diskId);
+        this.#resumable.delete(diskId);
         return "done";
       case "wait":
         this.#note(diskId, { waits: step.why });
@@ -198,7 +202,7 @@ export class MoveWorker {
         this.onProgress(diskId);
         return { retryAfterMs: 0 };
       case "failed": {
-        await tablet.transact((tx) => failTry(tx, step, answer.error, { isOfTarget: answer.isOfTarget }));
+        await tablet.transact((tx) => failTry(tx, step, answer.error, answer));
         noteMove("failed");
         this.#note(diskId, { waits: answer.error });
         return { retryAfterMs: backoffMs(step.move.attempts + 1, limits.backoff, random()) };
@@ -241,6 +245,7 @@ export class MoveWorker {
     if (opened.kind !== "opened") return opened;
     const { blockAddress } = opened;
     const access = blockAddress !== "" && { blockAddress, sessionKey: this.#keyOf(order) };
+    const former = this.#resumable.get(disk.diskId);
     const request = {
       bootId: targetHost.bootId,
       stamp: leaderStamp(leader),
@@ -257,18 +262,23 @@ export class MoveWorker {
       offsetBytes: targetOffsetBytes,
       sizeBytes,
       bytesPerSecond: order.bytesPerSecond,
+      resumeToken: former?.sessionNumber === sessionNumber ? former.resumeToken : "",
     };
     const deadlineMs = limits.agentTimeoutMs;
-    const { outcome, copiedBytes } = await agents.order(targetHost, { leader, deadlineMs }, (client) =>
+    const { outcome, copiedBytes, resumeToken } = await agents.order(targetHost, { leader, deadlineMs }, (client) =>
       client.copyDevice(request, { signal, deadlineMs }),
     );
     const isOfRun = outcome?.deviceId === target.deviceId && outcome.offsetBytes === targetOffsetBytes;
     const told = isOfRun ? outcomeOf(outcome) : undefined;
     if (told === undefined) throw new UnavailableError("the answer of the target's agent does not name the device");
     if (told.code === "DONE" || told.code === "ALREADY") return this.#recordCopied(order, leader, signal);
+    // An agent that does not have the device yet answers PENDING without a token.
+    if (resumeToken !== "" || told.code !== "PENDING") this.#resumable.set(disk.diskId, { sessionNumber, resumeToken });
     if (told.code === "PENDING") return { kind: "goes_on", copiedBytes };
+    // The source may have another address when it is opened again.
+    this.#opened.delete(disk.diskId);
     const error = `copying device ${source.deviceId} to ${target.deviceId}: ${told.code}: ${told.message}`;
-    return { kind: "failed", error, isOfTarget: false };
+    return { kind: "failed", error, isOfTarget: false, goesOn: told.code === "IO_ERROR" && resumeToken !== "" };
   }
 
   /**
@@ -383,7 +393,8 @@ export class MoveWorker {
     const before = this.#progress.get(disk.diskId)?.copy;
     // The rate is measured anew after its limit has changed.
     const isSame = before?.sessionNumber === sessionNumber && before.maxBytesPerSecond === maxBytesPerSecond;
-    const first = isSame ? before.first : { copiedBytes, atMs };
+    // A copy that goes on after an interruption repeats what was not durable.
+    const first = isSame && copiedBytes >= before.copiedBytes ? before.first : { copiedBytes, atMs };
     this.#note(disk.diskId, { copy: { sessionNumber, copiedBytes, sizeBytes, atMs, maxBytesPerSecond, first } });
   }
 

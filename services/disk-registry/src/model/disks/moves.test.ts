@@ -195,6 +195,20 @@ describe("moves", () => {
     }
   });
 
+  it("a failed try that can go on keeps its session; the third failure takes another target", () => {
+    const fleet = scene({}, [aDevice("d3", { hostId: h3 })]);
+    fleet.transact((tx) => replaceDevice(tx, x, deviceId("d1"), 9));
+    const { sessionNumber, target } = toTry(fleet);
+    for (const attempts of [1, 2, 3]) {
+      expect(toTry(fleet)).to.deep.include({ sessionNumber, target: fleet.device(target.deviceId) });
+      const seen = toTry(fleet);
+      fleet.transact((tx) => failTry(tx, seen, "broken", { goesOn: true }));
+      expect(fleet.disk("x").parts[0]?.move).to.deep.include({ attempts });
+    }
+    expect(fleet.seen(target.deviceId).dirty).to.equal(true);
+    expect(toTry(fleet).sessionNumber).not.to.equal(sessionNumber);
+  });
+
   for (const [what, change] of [
     ["in error", { health: "ERROR" }],
     ["to be removed", { removalRequested: true }],

@@ -297,12 +297,7 @@ function isSameTry(disk: Disk, { index, source, target, sessionNumber }: Copying
 }
 
 /** Ends a try that failed. The next one begins anew, after some failures with another target. */
-export function failTry(
-  tx: RegistryTransaction,
-  seen: Copying,
-  error: string,
-  options?: { readonly isOfTarget?: boolean },
-): void {
+export function failTry(tx: RegistryTransaction, seen: Copying, error: string, options?: FailureOptions): void {
   const disk = tx.disks.get(seen.disk.diskId);
   if (disk !== undefined && isSameTry(disk, seen)) failMove(tx, disk, seen.index, error, options);
 }
@@ -337,15 +332,22 @@ function failMove(
   disk: Disk,
   index: number,
   error: string,
-  { isOfTarget = false }: { readonly isOfTarget?: boolean } = {},
+  { isOfTarget = false, goesOn = false }: FailureOptions = {},
 ): void {
   const attempts = (disk.parts[index]?.move?.attempts ?? 0) + 1;
   const isGivenUp = isOfTarget || attempts % TRIES_OF_TARGET === 0;
-  const ended = isGivenUp ? withoutTarget(tx, disk, index) : withoutSession(disk, index);
+  const retried = goesOn ? disk : withoutSession(disk, index);
+  const ended = isGivenUp ? withoutTarget(tx, disk, index) : retried;
   const lastError = error.slice(0, MAX_ERROR_LENGTH);
   tx.disks.put(
     withPart(ended, index, (part) => ({ ...part, move: part.move && { ...part.move, attempts, lastError } })),
   );
+}
+
+interface FailureOptions {
+  readonly isOfTarget?: boolean;
+  /** True when the next try goes on in the same session. Only a try of a disk that is not in use can. */
+  readonly goesOn?: boolean;
 }
 
 /** Returns the disk without the part's target, which is freed. A host that writes to the target gets a new revision. */
