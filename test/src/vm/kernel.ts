@@ -13,11 +13,13 @@ import { PROGRAMS, programPath, writeInitramfs } from "./initramfs.js";
 export const TRIALS = fileURLToPath(new URL("main.js", import.meta.url));
 /** Results of all runs that count something, a line of JSON for each. */
 const TALLY = join(repositoryFolder, ".cache/vm-tally.jsonl");
-/** Devices of the virtual machine that fail writes to sector FAILING_SECTOR, and the modules of their drivers. */
+/** Devices of the virtual machine that fail, and the modules of their drivers. */
 const FAILING = {
   virtio: ["-device", "virtio-blk-pci,drive=virtio"],
   scsi: ["-device", "virtio-scsi-pci", "-device", "scsi-hd,drive=scsi"],
   nvme: ["-device", "nvme,drive=nvme,serial=failing"],
+  /** The second one of its kind. */
+  flushes: ["-device", "virtio-blk-pci,drive=flushes"],
 };
 const FAILING_SECTOR = 2048;
 const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
@@ -200,8 +202,10 @@ async function qemu({ image, modules }: KernelFiles, folder: string, port: strin
   ];
 }
 
+/** Returns a device without bytes that fails writes to sector FAILING_SECTOR, or all flushes. */
 function failingBlocks(name: string): string {
-  const error = `event=none,iotype=write,errno=5,sector=${FAILING_SECTOR}`.replaceAll(/(^|,)/g, "$1inject-error.0.");
+  const failing = name === "flushes" ? "iotype=flush" : `iotype=write,sector=${FAILING_SECTOR}`;
+  const error = `event=none,errno=5,${failing}`.replaceAll(/(^|,)/g, "$1inject-error.0.");
   return `driver=blkdebug,node-name=${name},image.driver=null-co,image.size=${4 * MIB_BYTES},image.read-zeroes=on,${error}`;
 }
 

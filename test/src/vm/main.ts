@@ -15,11 +15,12 @@ import { takeTally } from "./trials/tally.js";
 /** Suites by name. `smoke` belongs to `npm run verify`; `npm run vm -- all` runs the others, too. */
 const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   smoke: async () => [await import("./trials/smoke.js"), await import("./trials/killed.js")],
-  fence: () => import("./trials/fence.js"),
+  fence: async () => [await import("./trials/fence.js"), await import("./trials/flushes.js")],
   tables: async () => [await import("./trials/tables.js"), await import("./trials/cache.js")],
   engine: async () => [
     await import("./trials/engine.js"),
     await import("./trials/engine-fences.js"),
+    await import("./trials/engine-flushes.js"),
     await import("./trials/drive-errors.js"),
   ],
   requests: () => import("./trials/requests.js"),

@@ -1,9 +1,10 @@
-import { type DeviceId, type Logger, NotFoundError } from "@diskmesh/domain";
+import { type DeviceId, type Logger, messageOf, NotFoundError } from "@diskmesh/domain";
 import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import type { NvmeTarget } from "../kernel/nvme-target.js";
 import type { HeldBytes } from "../model/held-bytes.js";
+import type { MappedRole } from "../model/mapped-devices.js";
 import { isWanted } from "../model/memory.js";
 import { Device } from "./device.js";
 import { DeviceFile, type FileUser } from "./device-file.js";
@@ -150,13 +151,21 @@ export class DeviceTable {
       else {
         log.warn({ deviceId: role.deviceId }, "leg of a device that the config does not have any more wiped");
         // The drive may hang, and no session of a later agent waits for it.
-        void mapper?.wipe(role).then(async () => {
-          await nvmeTarget?.end(role.sessionNumber);
-          await mapper.removeWhenFree(role);
-        });
+        void this.#endLeg(mapper, role);
       }
     }
     for (const session of nvmeTarget?.sessions ?? []) if (!sessions.has(session)) void nvmeTarget?.end(session);
+  }
+
+  async #endLeg(mapper: DeviceMapper | undefined, role: MappedRole & { readonly kind: "leg" }): Promise<void> {
+    const { nvmeTarget, log } = this.#options;
+    try {
+      await mapper?.cut(role);
+      await nvmeTarget?.end(role.sessionNumber);
+      await mapper?.removeWhenFree(role);
+    } catch (error) {
+      log.error({ ...role, error: messageOf(error) }, "leg not ended");
+    }
   }
 
   /**

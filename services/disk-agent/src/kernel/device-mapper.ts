@@ -6,21 +6,22 @@ import { messageOf, UnavailableError } from "@diskmesh/domain";
 import { runProgram } from "../block-device/loop.js";
 import {
   createdNumber,
+  cutSteps,
+  holdStep,
   INFO_COLUMNS,
   inOrderOfEnd,
-  isOnOthers,
   type MappedDevice,
   type MappedRole,
   nameOf,
+  numbersBelow,
   parseMapped,
   parseUuid,
+  pathOf,
   removeStep,
   settlingSteps,
   stepsTo,
   uuidOf,
   type WantedDevice,
-  wipeStep,
-  withoutOwn,
 } from "../model/mapped-devices.js";
 
 const PROGRAM = "dmsetup";
@@ -107,23 +108,23 @@ export class DeviceMapper {
   }
 
   /**
-   * Resolves once no I/O of the device is in flight; all later I/O fails. Waits for a drive that hangs. A device that does
-   * not exist has no I/O.
+   * Takes a device off the agent's own devices below it. Resolves once no I/O of it is in flight there, and all writes that
+   * it has acknowledged are on the drives, because a device without a table acknowledges every flush. All later I/O fails.
+   * Waits for a drive that hangs. A device that does not exist has no I/O. Returns why a drive could not be flushed, after
+   * which acknowledged writes may be lost; undefined when all were.
    */
-  async wipe(role: MappedRole): Promise<void> {
-    // Without a timeout: a call that was ended would leave the device as it was.
-    await unlessGone(this.#call(wipeStep(this.#owner, role), 0));
-  }
-
-  /**
-   * Takes a disk's device off the agent's own devices, on which it does no more I/O. A disk with parts on other hosts keeps
-   * those: a device without a table would acknowledge flushes of writes that another host's machine may have lost.
-   */
-  async release(role: MappedRole, { isReadOnly = false } = {}): Promise<void> {
+  async cut(role: MappedRole, { isReadOnly = false } = {}): Promise<string | undefined> {
     const found = await this.find(role);
-    if (found === undefined) return;
-    if (isOnOthers(found)) await this.ensure({ role, table: withoutOwn(found), isReadOnly });
-    else await this.wipe(role);
+    if (found === undefined) return undefined;
+    const below = numbersBelow(found);
+    let failure: string | undefined;
+    // Without a timeout: a call that was ended would leave the device as it was.
+    if (below.length > 0) {
+      await unlessGone(this.#call(holdStep(this.#owner, role), 0));
+      failure = await flushDrives(below.map(pathOf));
+    }
+    for (const step of cutSteps(this.#owner, found, isReadOnly)) await unlessGone(this.#call(step, 0));
+    return failure;
   }
 
   /** Removes the device. Throws while somebody has it open, unless `isDeferred`: then it is removed with its last user. */
@@ -155,7 +156,7 @@ export class DeviceMapper {
    */
   async endAll(onWiped: () => Promise<void> = async () => {}): Promise<readonly MappedDevice[]> {
     const { wipe, remove } = inOrderOfEnd(await this.settle());
-    for (const role of wipe) await this.wipe(role);
+    for (const role of wipe) await this.cut(role);
     await onWiped();
     const untilMs = performance.now() + END_MS;
     for (const role of remove)
@@ -190,6 +191,21 @@ async function unlessGone(output: Promise<string>): Promise<string | undefined> 
     if (NOT_THERE.test(messageOf(error))) return undefined;
     throw error;
   }
+}
+
+/**
+ * Flushes the caches of the drives below block devices. Returns what a drive or `sync` says when that failed. Throws
+ * UnavailableError when `sync` did not run to its end. Has no timeout, because a drive may hang.
+ */
+function flushDrives(paths: readonly string[]): Promise<string | undefined> {
+  // In another process, because a flush of a drive that hangs would hold a thread of the agent.
+  return new Promise((resolve, reject) => {
+    execFile("sync", [...paths], (error, _stdout, stderr) => {
+      if (error === null) resolve(undefined);
+      else if (typeof error.code === "number") resolve(stderr.trim() || messageOf(error));
+      else reject(new UnavailableError(`sync ${paths.join(" ")} failed: ${messageOf(error)}`, { cause: error }));
+    });
+  });
 }
 
 export function dmsetup(args: readonly string[], timeoutMs = CALL_TIMEOUT_MS): Promise<string> {

@@ -277,7 +277,7 @@ export class KernelDisk implements ServedDisk {
     // The fence is the wipe of the legs. The disk's own table may wait for more than one drive.
     await Promise.all(partsOf(this.#spec).map((part) => part.end()));
     await mapper
-      .release(this.#role, { isReadOnly: this.#spec.readOnly ?? false })
+      .cut(this.#role, { isReadOnly: this.#spec.readOnly ?? false })
       .catch((error: unknown) => log.error({ ...this.#role, error: messageOf(error) }, "disk not taken off its legs"));
     // A device that is still mounted fails all I/O, and goes with its last user.
     await mapper.remove(this.#role, { isDeferred: true });

@@ -105,7 +105,8 @@ export class KernelEngine implements Engine {
     const left = (await mapper.list()).filter(({ role }) => role.kind === "disk" && !isServed(role.sessionNumber));
     for (const { role } of left)
       try {
-        await mapper.release(role);
+        const failure = await mapper.cut(role);
+        if (failure !== undefined) log.error({ ...role, reason: failure }, "drives not flushed at the end of a disk");
         await mapper.remove(role, { isDeferred: true });
         log.info({ ...role }, "device of a disk that is not served any more removed");
       } catch (error) {

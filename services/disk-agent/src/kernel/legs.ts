@@ -304,8 +304,9 @@ export class Legs {
     await leg.made.catch(() => undefined);
     while (!leg.isWiped)
       try {
-        await mapper.wipe(leg.role);
+        const failure = await mapper.cut(leg.role);
         leg.isWiped = true;
+        if (failure !== undefined) this.#noteUnflushed(about, failure);
       } catch (error) {
         log.error({ ...about, error: messageOf(error) }, "leg not wiped");
         await sleep(RETRY_MS);
@@ -318,6 +319,12 @@ export class Legs {
     this.#all.delete(keyOf(leg.role.sessionNumber, leg.role.offsetBytes));
     leg.noteGone();
     changes.touch();
+  }
+
+  /** The kernel logs a failed flush, too, which makes the drive's devices ERROR. */
+  #noteUnflushed(about: { readonly deviceId: DeviceId; readonly sessionNumber: number }, reason: string): void {
+    this.#device.noteLostWrites();
+    this.#options.log.error({ ...about, reason }, "drive not flushed at a fence: acknowledged writes may be lost");
   }
 
   async #openLeg(leg: Leg): Promise<OpenHandle> {

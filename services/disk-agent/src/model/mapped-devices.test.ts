@@ -2,6 +2,7 @@ import type { DeviceId, DiskId } from "@diskmesh/domain";
 import { expect } from "chai";
 import {
   createdNumber,
+  cutSteps,
   type DiskRole,
   inOrderOfEnd,
   isOnOthers,
@@ -12,6 +13,7 @@ import {
   type MappedDevice,
   type MappedRole,
   nameOf,
+  numbersBelow,
   parseMapped,
   parseUuid,
   sessionOfUuid,
@@ -241,6 +243,30 @@ describe("a disk's device", () => {
     expect(isOnOthers(mixed)).to.equal(true);
     expect(withoutOwn(mixed)).to.equal("0 8 error\n8 8 error\n16 8 linear 259:1 0");
     expect(isOnOthers(has(disk, { number: "254:9", table: "0 8 error" }))).to.equal(false);
+  });
+
+  it("is cut off its legs by a wipe, and keeps its parts on other hosts", () => {
+    const name = nameOf(OWNER, disk);
+    const cut = (table: string, isReadOnly = false) =>
+      cutSteps(OWNER, has(disk, { number: "254:9", table }), isReadOnly);
+    const wiped = [["wipe_table", "--noflush", "--nolockfs", name]];
+    for (const table of ["0 8 linear 254:1 0", "0 8 error", ""]) expect(cut(table)).to.deep.equal(wiped);
+    const mixed = "0 8 linear 254:1 0\n8 8 linear 259:1 0";
+    expect(cut(mixed, true)).to.deep.equal([
+      ["load", name, "--readonly", "--table", "0 8 error\n8 8 linear 259:1 0"],
+      ["resume", "--noflush", "--nolockfs", name],
+    ]);
+    expect(cut("0 8 linear 259:1 0")).to.deep.equal([]);
+  });
+
+  it("lies on each of its legs once, and on no other driver's device", () => {
+    const table = "0 8 linear 254:1 0\n8 8 linear 259:1 0\n16 8 linear 254:2 0\n24 8 linear 254:1 64\n32 8 error";
+    expect(numbersBelow({ number: "254:9", table })).to.deep.equal(["254:1", "254:2"]);
+    for (const of of [
+      { number: "254:0", table: TABLE },
+      { number: "7:1", table: "0 8 linear 70:1 0" },
+    ])
+      expect(numbersBelow(of)).to.deep.equal([]);
   });
 
   it("ends after the wipe of its legs, and before their removal", () => {

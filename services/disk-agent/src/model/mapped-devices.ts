@@ -213,11 +213,15 @@ export function stepsTo(
   { role, table, isReadOnly = false }: WantedDevice,
 ): readonly (readonly string[])[] {
   const name = nameOf(owner, role);
-  const content = [...(isReadOnly ? ["--readonly"] : []), "--table", table];
+  const content = contentOf(table, isReadOnly);
   if (found === undefined) return [["create", "-v", name, "--uuid", uuidOf(owner, role), ...content]];
   if (found.hasInactiveTable || found.isSuspended) return settlingSteps(owner, found);
   if (found.table === table) return [];
   return [["load", name, ...content], resume(name)];
+}
+
+function contentOf(table: string, isReadOnly: boolean): readonly string[] {
+  return [...(isReadOnly ? ["--readonly"] : []), "--table", table];
 }
 
 /** Returns what ends a change of a device's table that a former life of the agent has begun: its inactive table is dropped. */
@@ -239,9 +243,27 @@ export function createdNumber(output: string): string | undefined {
   return minor === undefined ? undefined : `${major}:${minor}`;
 }
 
-/** Returns the call of dmsetup after which no I/O of the device is in flight, and all later I/O fails. */
-export function wipeStep(owner: string, role: MappedRole): readonly string[] {
-  return ["wipe_table", "--noflush", "--nolockfs", nameOf(owner, role)];
+/** Returns the numbers of the devices of device-mapper on which the device lies. */
+export function numbersBelow({ number, table }: Pick<MappedDevice, "number" | "table">): readonly string[] {
+  const [major] = number.split(":");
+  const numbers = [...table.matchAll(/^\d+ \d+ linear (\d+:\d+) /gm)].map(([, on = ""]) => on);
+  return [...new Set(numbers)].filter((on) => on.startsWith(`${major}:`));
+}
+
+/** Returns the call of dmsetup after which no I/O of the device is in flight, and all later I/O waits for a resume. */
+export function holdStep(owner: string, role: MappedRole): readonly string[] {
+  return ["suspend", "--noflush", "--nolockfs", nameOf(owner, role)];
+}
+
+/**
+ * Returns the calls of dmsetup that take a held device off the agent's own devices. A disk with parts on other hosts keeps
+ * those: nothing has flushed them, and a device without a table would acknowledge flushes.
+ */
+export function cutSteps(owner: string, found: MappedDevice, isReadOnly: boolean): readonly (readonly string[])[] {
+  if (!isOnOthers(found)) return [["wipe_table", "--noflush", "--nolockfs", nameOf(owner, found.role)]];
+  const table = withoutOwn(found);
+  const name = nameOf(owner, found.role);
+  return table === found.table ? [] : [["load", name, ...contentOf(table, isReadOnly)], resume(name)];
 }
 
 /** Returns the call of dmsetup that removes a device; a deferred one is removed with its last user. */

@@ -8,4 +8,4 @@ export { type Nvme, nvmeOf } from "../kernel/nvme.js";
 export { type Verb, Verbs } from "../kernel/verbs.js";
 export { beginBlockFlood } from "./block-client.js";
 export { engineContract } from "./engine-contract.js";
-export { DEVICE_BYTES, EngineScene, noise, specOf } from "./engine-scene.js";
+export { DEVICE_BYTES, type DiskClient, EngineScene, noise, specOf } from "./engine-scene.js";

@@ -48,6 +48,8 @@ export interface Counters {
   readonly sectorsWritten: number;
   /** Requests that have not ended. */
   readonly inFlight: number;
+  /** Flushes that have ended, of drives alone. */
+  readonly flushes: number;
 }
 
 export async function countersOf(name: string): Promise<Counters> {
@@ -58,7 +60,7 @@ export async function countersOf(name: string): Promise<Counters> {
 export function countersAt(kernelName: string): Counters {
   const fields = readFileSync(`/sys/block/${kernelName}/stat`, "utf8").trim().split(/\s+/).map(Number);
   const [, , , , writes = Number.NaN, , sectorsWritten = Number.NaN, , inFlight = Number.NaN] = fields;
-  return { writes, sectorsWritten, inFlight };
+  return { writes, sectorsWritten, inFlight, flushes: fields[15] ?? Number.NaN };
 }
 
 /** Makes devices for a test, and removes them in reverse order. */
