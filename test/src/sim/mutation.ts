@@ -16,6 +16,7 @@ export interface Modules {
   "disk-agent/labels/follow-drives": typeof import("../../../services/disk-agent/src/labels/follow-drives.js");
   "disk-agent/labels/run-records": typeof import("../../../services/disk-agent/src/labels/run-records.js");
   "disk-agent/labels/run-tables": typeof import("../../../services/disk-agent/src/labels/run-tables.js");
+  "disk-agent/model/copy-mark": typeof import("../../../services/disk-agent/src/model/copy-mark.js");
   "disk-agent/model/copies/copy-record": typeof import("../../../services/disk-agent/src/model/copies/copy-record.js");
   "disk-agent/model/copies/cut": typeof import("../../../services/disk-agent/src/model/copies/cut.js");
   "disk-agent/model/copies/holder": typeof import("../../../services/disk-agent/src/model/copies/holder.js");

@@ -42,6 +42,25 @@ const answeredAs = (change: {
     return buildContext(lifecycle, { ...options, edges: { ...edges, connectAgent } });
   });
 
+/** Returns a replacement in which the registry repeats the last token of a disk and device in each later session. */
+function tokensOfAllSessions() {
+  return inPlaceOf("disk-registry/build-context", "buildContext", ({ buildContext }) => (lifecycle, options) => {
+    const { edges } = options;
+    const tokens = new Map<string, string>();
+    const connectAgent: typeof edges.connectAgent = (host) => {
+      const client = edges.connectAgent(host);
+      const copyDevice: typeof client.copyDevice = async (request, ...given) => {
+        const key = `${request.diskId} ${request.deviceId}`;
+        const answer = await client.copyDevice({ ...request, resumeToken: tokens.get(key) ?? "" }, ...given);
+        if (answer.resumeToken !== "") tokens.set(key, answer.resumeToken);
+        return answer;
+      };
+      return changed(client, { copyDevice });
+    };
+    return buildContext(lifecycle, { ...options, edges: { ...edges, connectAgent } });
+  });
+}
+
 /** Mistakes in moves of disks. */
 export const MOVE_MUTATIONS: readonly Mutation[] = [
   {
@@ -151,6 +170,20 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
           (tx, seen) =>
             cutOver(asSeen(tx, seen), seen),
       ),
+    ],
+  },
+  {
+    name: "copy-goes-on-after-a-session",
+    mistake: "a copy goes on where an earlier session of it was durable, although the disk was in use since",
+    withinSeeds: 3000,
+    foundBy: 2080,
+    scenario: "disks move",
+    replaced: [
+      tokensOfAllSessions(),
+      inPlaceOf("disk-agent/model/copy-mark", "startOf", () => (token, _place, sizeBytes) => {
+        const startBytes = Number(token.split(":")[0]);
+        return startBytes <= sizeBytes ? startBytes : 0;
+      }),
     ],
   },
   {
