@@ -4,6 +4,7 @@ export { buildContext } from "./build-context.js";
 export type { Context } from "./calls/context.js";
 export { configSchema } from "./config/config.js";
 export { REGISTRY_LIMITS, type RegistryLimits } from "./config/limits.js";
+export { acceptDroppedCopy, offers } from "./model/copies/accept.js";
 export {
   addCopy,
   freeable,
@@ -32,9 +33,18 @@ export {
   renewSession,
 } from "./model/copies/publications.js";
 export { asUnproven, prove } from "./model/copies/records.js";
+export { isDeletable, removeDevice } from "./model/copies/removing.js";
 export { misplacedCopy, planRepairs } from "./model/copies/repairs.js";
 export { beginSnapshot, endSnapshot, noteSnapshotGrant, takeCut } from "./model/copies/snapshots.js";
-export { isSteady, noteHeard, noteSilent, type Steadiness, steady } from "./model/copies/steadiness.js";
+export {
+  isSteady,
+  isTrouble,
+  noteHeard,
+  noteSilent,
+  type Steadiness,
+  steady,
+  withDrop,
+} from "./model/copies/steadiness.js";
 export { allocate } from "./model/disks/allocation.js";
 export { addHost } from "./model/hosts/add-action.js";
 export { registerAgent } from "./model/hosts/registration.js";

@@ -3,6 +3,7 @@ import { aCopiedDisk, aPublication, hostOf, partsOf } from "../../testing/copied
 import { deviceId } from "../../testing/fleet-fixture.js";
 import { acceptDroppedCopy, type HostWord, offers } from "./accept.js";
 import type { CopiedDisk } from "./copied-disk.js";
+import { beginPublication, completeSession, noteConfirmed } from "./publications.js";
 
 describe("a dropped copy that a person has count", () => {
   const part = "5: a COUNTS, b DROPPED, c RESYNC, d COPYING";
@@ -26,6 +27,24 @@ describe("a dropped copy that a person has count", () => {
       const answer = acceptDroppedCopy(aCopiedDisk([part], fields), named, { layout: 20, wordOn: () => word });
       expect(answer.is === "refused" ? answer.why : partsOf(answer.disk)[0]).to.equal(result);
     });
+
+  it("a copy that was being filled is published, whatever its own record says, until its holder has written another", () => {
+    const publication = aPublication({ state: "PUBLISHING", confirmedRevision: 0 });
+    const lost = aCopiedDisk(["5: a COUNTS, c RESYNC"], { publication });
+    const named = { part: 0, deviceId: deviceId("c") };
+    const answer = acceptDroppedCopy(lost, named, { layout: 20, wordOn: () => "SAID_DEAD" });
+    const disk = answer.is === "accepted" ? answer.disk : lost;
+    const granted = new Map([[deviceId("c"), { saysCounts: false }]]);
+    const grants = { granted, excused: new Set([deviceId("a")]), nowMs: 0, layout: 21 };
+    const published = completeSession(disk, grants);
+    expect(published?.publication?.state).to.equal("PUBLISHED");
+    const excused = new Set([deviceId("a"), deviceId("c")]);
+    expect(completeSession(disk, { ...grants, granted: new Map(), excused })).to.equal(undefined);
+
+    const confirmed = published && noteConfirmed(published, { session: 9, revision: 3 });
+    const again = confirmed && beginPublication(confirmed, { hostId: publication.hostId }, 30);
+    expect(again && completeSession(again, grants)).to.equal(undefined);
+  });
 
   it("offers say what is lost, those first that lose least", () => {
     const disk = aCopiedDisk(["5: a COUNTS, b DROPPED, c RESYNC, d COPYING"]);

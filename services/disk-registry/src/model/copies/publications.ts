@@ -4,6 +4,7 @@ import {
   type CopiedPart,
   type CopiedPublication,
   changeCopy,
+  copyOf,
   devicesIn,
   isPresent,
 } from "./copied-disk.js";
@@ -68,7 +69,7 @@ function withSession(
 
 /**
  * Returns the disk with the publication or the fence completed; undefined while it waits for a device. Of each part one
- * copy must have granted that counts in the store and in its own record. The others are dropped here, in the same
+ * copy must have granted that counts in the store and in its own record, or on a person's word. The others are dropped here, in the same
  * transaction, or the publication waits for them. After an unclean end one copy is chosen, and the others are RESYNC.
  */
 export function completeSession(disk: CopiedDisk, grants: Grants): CopiedDisk | undefined {
@@ -104,7 +105,10 @@ function chosenOf(
 ): CopiedPart | undefined {
   const counting = devicesIn(part, "COUNTS");
   if (!askedDevices(part).every((deviceId) => granted.has(deviceId) || excused.has(deviceId))) return undefined;
-  const believed = counting.filter((deviceId) => granted.get(deviceId)?.saysCounts);
+  const isAccepted = (deviceId: DeviceId): boolean => copyOf(part, deviceId)?.isAccepted === true;
+  const believed = counting.filter(
+    (deviceId) => granted.get(deviceId)?.saysCounts || (granted.has(deviceId) && isAccepted(deviceId)),
+  );
   const [chosen] = believed;
   if (chosen === undefined) return undefined;
   let left = part;
@@ -133,7 +137,8 @@ export function noteConfirmed(
 ): CopiedDisk {
   const { publication } = disk;
   if (publication?.session !== session || publication.confirmedRevision >= revision) return disk;
-  return { ...disk, publication: { ...publication, confirmedRevision: revision } };
+  const parts = disk.parts.map((part) => ({ ...part, copies: part.copies.map(({ isAccepted: _, ...copy }) => copy) }));
+  return { ...disk, parts, publication: { ...publication, confirmedRevision: revision } };
 }
 
 export interface Unheard {

@@ -46,6 +46,10 @@ describe("proof of an old store", () => {
   it("numbers go on above all that was heard", () => {
     const disk = asUnproven(aCopiedDisk(["5: a COUNTS"]), hostId("h1"), 10);
     const proof = prove(disk, new Map([heardOf("a 70 a")]));
-    expect(proof.is === "proven" && proof.highestNumber).to.equal(70);
+    expect(proof).to.include({ is: "proven", highestNumber: 70 });
+    const waiting = prove(disk, new Map([heardOf("c 80 a+c")]));
+    expect(waiting).to.include({ is: "waits", highestNumber: 80 });
+    expect(partsOf(waiting.disk)).to.deep.equal(["80: a COUNTS, c COUNTS"]);
+    expect(waiting.disk.isUnproven).to.equal(true);
   });
 });

@@ -5,10 +5,19 @@ import { beginFence } from "./publications.js";
 /** Records of devices by their ids; undefined for a device that was heard and has none. */
 export type HeardRecords = ReadonlyMap<DeviceId, CopyRecord | undefined>;
 
+/** `highestNumber`: of what was heard; the sessions' counter goes on above it, also before a person speaks. */
 export type Proof =
   | { readonly is: "proven"; readonly disk: CopiedDisk; readonly highestNumber: number }
-  /** Not published until these were heard, or until a person says which copies count. */
-  | { readonly is: "waits"; readonly for: readonly DeviceId[] };
+  /**
+   * Not published until these were heard, or until a person says which copies count. `disk`: still unproven, with the copies
+   * that the highest record names, so that a person can speak of them.
+   */
+  | {
+      readonly is: "waits";
+      readonly for: readonly DeviceId[];
+      readonly disk: CopiedDisk;
+      readonly highestNumber: number;
+    };
 
 /**
  * Returns the disk of a store that may be old: a session for nobody is opened on all devices that may have its bytes,
@@ -28,16 +37,18 @@ export function asUnproven(disk: CopiedDisk, hostId: HostId, session: number): C
 export function prove(disk: CopiedDisk, heard: HeardRecords): Proof {
   const missing: DeviceId[] = [];
   let highestNumber = disk.lastSession;
+  const known: CopiedPart[] = [];
   const parts = disk.parts.map((part, index) => {
     const records: OwnRecords = new Map();
     for (const [deviceId, record] of heard)
       if (record?.diskId === disk.diskId && record.part === index) records.set(deviceId, record);
     for (const { session, layout } of records.values()) highestNumber = Math.max(highestNumber, session, layout);
     const proven = highestOf(part, records);
+    known.push(proven);
     missing.push(...proven.copies.filter((copy) => !isAnswered(copy, records, heard)).map(({ deviceId }) => deviceId));
     return withoutOthers(proven, records);
   });
-  if (missing.length > 0) return { is: "waits", for: missing };
+  if (missing.length > 0) return { is: "waits", for: missing, disk: { ...disk, parts: known }, highestNumber };
   return {
     is: "proven",
     highestNumber,
