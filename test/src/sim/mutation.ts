@@ -33,10 +33,12 @@ export interface Modules {
   "disk-agent/workers/heartbeats": typeof import("../../../services/disk-agent/src/workers/heartbeats.js");
   "disk-registry/agents/agent-clients": typeof import("../../../services/disk-registry/src/agents/agent-clients.js");
   "disk-registry/build-context": typeof import("../../../services/disk-registry/src/build-context.js");
+  "disk-registry/model/copies/accept": typeof import("../../../services/disk-registry/src/model/copies/accept.js");
   "disk-registry/model/copies/adding": typeof import("../../../services/disk-registry/src/model/copies/adding.js");
   "disk-registry/model/copies/drops": typeof import("../../../services/disk-registry/src/model/copies/drops.js");
   "disk-registry/model/copies/publications": typeof import("../../../services/disk-registry/src/model/copies/publications.js");
   "disk-registry/model/copies/records": typeof import("../../../services/disk-registry/src/model/copies/records.js");
+  "disk-registry/model/copies/removing": typeof import("../../../services/disk-registry/src/model/copies/removing.js");
   "disk-registry/model/copies/repairs": typeof import("../../../services/disk-registry/src/model/copies/repairs.js");
   "disk-registry/model/copies/steadiness": typeof import("../../../services/disk-registry/src/model/copies/steadiness.js");
   "disk-registry/model/devices/attach-states": typeof import("../../../services/disk-registry/src/model/devices/attach-states.js");

@@ -20,7 +20,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-acknowledge-before-drop",
-    foundBy: 20,
+    foundBy: 8,
     mistake: "a write is acknowledged without a failed copy before the registry has dropped it",
     replaced: [
       inPlaceOf(
@@ -35,7 +35,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-serve-before-record",
-    foundBy: 1,
+    foundBy: 2,
     mistake: "a layout is served before the records of its copies say so",
     replaced: [
       inPlaceOf(
@@ -74,7 +74,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-one-record-slot",
-    foundBy: 3,
+    foundBy: 5,
     mistake: "a record is written over the latest one, so that a torn write loses it",
     replaced: [
       inPlaceOf("disk-agent/model/copies/copy-record", "slotToWrite", ({ slotToWrite }) => (slots) => ({
@@ -125,7 +125,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-equal-unflushed",
-    foundBy: 7,
+    foundBy: 5,
     mistake: "a copy is said to be equal before it was flushed",
     replaced: [
       inPlaceOf(
@@ -140,14 +140,14 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-clean-unflushed",
-    foundBy: 71,
+    foundBy: 11,
     mistake: "an end is said to be clean before the copies are flushed",
     replaced: [inPlaceOf("disk-agent/model/copies/holder", "isCleanEnd", () => (holder) => !holder.hasFailed)],
   },
   {
     ...COPIES,
     name: "copies-clean-after-failure",
-    foundBy: 2676,
+    foundBy: 562,
     scenario: "partitions",
     mistake: "an end is said to be clean after a user was told of a failure, with the copies that have not failed",
     replaced: [
@@ -163,7 +163,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-dead-before-resume",
-    foundBy: 1789,
+    foundBy: 744,
     scenario: "agents",
     mistake: "an agent that restarted between the load of a table and its resume takes the table for recorded",
     replaced: [
@@ -179,7 +179,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-trust-rebooted",
-    foundBy: 3,
+    foundBy: 11,
     mistake: "a copy counts on whose machine restarted between a write and its flush",
     replaced: [
       inPlaceOf(
@@ -206,7 +206,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-amid-writes",
-    foundBy: 195,
+    foundBy: 146,
     scenario: "moves",
     mistake: "a snapshot is cut while writes are in flight",
     replaced: [
@@ -222,7 +222,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-part-by-part",
-    foundBy: 15,
+    foundBy: 26,
     mistake: "each part of a snapshot is cut at its own moment",
     replaced: [
       inPlaceOf("disk-agent/model/copies/cut", "beginDraining", ({ beginDraining }) => (holder) => {
@@ -242,7 +242,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-discard-on-one",
-    foundBy: 3,
+    foundBy: 5,
     mistake: "some changes of bytes go to one copy alone",
     replaced: [
       inPlaceOf("disk-agent/model/copies/requests", "nextStep", ({ nextStep }) => (holder, request, nowMs) => {
@@ -259,7 +259,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-off-writes",
-    foundBy: 20,
+    foundBy: 8,
     mistake: "a holder that hears none but its own copy acknowledges writes on it alone",
     replaced: [
       inPlaceOf(
@@ -274,7 +274,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-off-reads",
-    foundBy: 240,
+    foundBy: 590,
     mistake: "a holder reads its own copy although it does not hear the others",
     replaced: [
       inPlaceOf(
@@ -284,6 +284,25 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
           (holder, request, nowMs) =>
             nextStep(request.kind === "read" ? without(holder, isHeard) : holder, request, nowMs),
       ),
+    ],
+  },
+  {
+    ...COPIES,
+    name: "copies-taken-back",
+    foundBy: 71,
+    mistake: "a copy that has failed is taken for equal again when it answers",
+    replaced: [
+      inPlaceOf("disk-agent/model/copies/legs", "noteHeard", ({ noteHeard }) => (holder, part, deviceId, heard) => {
+        const parts = holder.parts.map((each, index) => ({
+          ...each,
+          legs: each.legs.map((leg): Leg => {
+            if (index !== part || leg.deviceId !== deviceId) return leg;
+            const { failure: __, ...well } = leg;
+            return well;
+          }),
+        }));
+        return noteHeard({ ...holder, parts }, part, deviceId, heard);
+      }),
     ],
   },
 ];

@@ -21,7 +21,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-believe-the-store",
-    foundBy: 32,
+    foundBy: 3,
     mistake: "a restored store is believed before the highest record was heard",
     replaced: [
       inPlaceOf("disk-registry/model/copies/records", "prove", ({ prove }) => (disk, heard) => {
@@ -38,7 +38,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-believe-the-dropped",
-    foundBy: 17,
+    foundBy: 12,
     mistake: "a dropped copy counts again once its host is back",
     replaced: [
       inPlaceOf(
@@ -57,7 +57,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-drop-the-last",
-    foundBy: 3,
+    foundBy: 1,
     mistake: "the last copy is dropped, too",
     replaced: [
       inPlaceOf("disk-registry/model/copies/drops", "dropCopy", ({ dropCopy, withDropped }) => (disk, request, at) => {
@@ -81,7 +81,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-no-choice",
-    foundBy: 10,
+    foundBy: 11,
     mistake: "after an unclean end all copies count on",
     replaced: [
       inPlaceOf(
@@ -96,7 +96,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-choose-again",
-    foundBy: 77,
+    foundBy: 48,
     mistake: "a copy that was not chosen counts again in the next session",
     replaced: [
       inPlaceOf(
@@ -118,7 +118,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-renewed-as-clean",
-    foundBy: 287,
+    foundBy: 11,
     mistake: "a publication that is renewed for the same host is taken for clean",
     replaced: [
       inPlaceOf(
@@ -135,7 +135,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-late-clean-end",
-    foundBy: 8,
+    foundBy: 11,
     mistake: "a clean end of another session or revision is believed",
     replaced: [
       inPlaceOf("disk-registry/model/copies/publications", "noteCleanEnd", () => (disk) => ({
@@ -148,7 +148,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-drop-of-old-session",
-    foundBy: 1168,
+    foundBy: 26,
     scenario: "moves",
     mistake: "a drop of an earlier session or revision is obeyed",
     replaced: [
@@ -161,14 +161,14 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-lost-export-goes-on",
-    foundBy: 36,
+    foundBy: 11,
     mistake: "a node agent that restarted with writes in flight goes on in the same session",
     replaced: [inPlaceOf("disk-registry/model/copies/publications", "isExportLost", () => () => false)],
   },
   {
     ...COPIES,
     name: "copies-drop-at-once",
-    foundBy: 9,
+    foundBy: 168,
     mistake: "a copy that does not grant is dropped before its former holder has stopped to read it",
     replaced: [
       inPlaceOf(
@@ -183,7 +183,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-free-too-early",
-    foundBy: 27,
+    foundBy: 6,
     mistake: "a copy is erased before its holder follows a layout without it",
     replaced: [
       inPlaceOf(
@@ -198,7 +198,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-on-one-host",
-    foundBy: 9,
+    foundBy: 7,
     mistake: "a repair chooses the host that has the other copy",
     replaced: [
       inPlaceOf(
@@ -217,8 +217,70 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-proof-without-fence",
-    foundBy: 4,
+    foundBy: 3,
     mistake: "records prove a restored store while a holder of a lost order goes on",
     replaced: [inPlaceOf("disk-registry/model/copies/records", "asUnproven", () => (disk) => disk)],
+  },
+  {
+    ...COPIES,
+    name: "copies-layout-issued-twice",
+    foundBy: 104,
+    mistake: "another set of copies gets the layout number of the former one",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/copies/drops",
+        "dropCopy",
+        ({ dropCopy }) =>
+          (disk, request, at) =>
+            dropCopy(disk, request, { ...at, layout: disk.parts[request.part]?.layout ?? 0 }),
+      ),
+    ],
+  },
+  {
+    ...COPIES,
+    name: "copies-fence-without-leaving",
+    foundBy: 168,
+    scenario: "fences",
+    mistake: "a fence does not ask a copy that leaves, and that its former holder reads on",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/copies/publications",
+        "askedDevices",
+        ({ askedDevices }) =>
+          (part) =>
+            askedDevices({ ...part, copies: part.copies.filter(({ state }) => state !== "LEAVING") }),
+      ),
+      inPlaceOf(
+        "disk-registry/model/copies/publications",
+        "completeSession",
+        ({ completeSession }) =>
+          (disk, grants) => {
+            const leaving = disk.parts.flatMap(({ copies }) => copies.filter(({ state }) => state === "LEAVING"));
+            const excused = new Set([...grants.excused, ...leaving.map(({ deviceId }) => deviceId)]);
+            return completeSession(disk, { ...grants, excused });
+          },
+      ),
+    ],
+  },
+  {
+    ...COPIES,
+    name: "copies-leave-unfollowed",
+    foundBy: 97,
+    scenario: "leaving",
+    mistake: "a copy leaves before the records of the others name each other",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/copies/adding",
+        "leaveCopy",
+        ({ leaveCopy }) =>
+          (disk, index, deviceId, layout) => {
+            const left = leaveCopy(asFollowed(disk), index, deviceId, layout);
+            const { publication } = disk;
+            if (left?.publication === undefined || publication === undefined) return left;
+            const { confirmedRevision } = publication;
+            return { ...left, publication: { ...left.publication, confirmedRevision } };
+          },
+      ),
+    ],
   },
 ];

@@ -1,6 +1,7 @@
 import type { Mutation } from "./mutation.js";
 import { AGENT_MUTATIONS } from "./mutations-agent.js";
 import { HOLDER_MUTATIONS } from "./mutations-copy-holder.js";
+import { COPY_LOSS_MUTATIONS } from "./mutations-copy-losses.js";
 import { COPY_REGISTRY_MUTATIONS } from "./mutations-copy-registry.js";
 import { HOST_MUTATIONS } from "./mutations-hosts.js";
 import { MOVE_MUTATIONS } from "./mutations-moves.js";
@@ -21,6 +22,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...SLICE_MUTATIONS,
   ...HOLDER_MUTATIONS,
   ...COPY_REGISTRY_MUTATIONS,
+  ...COPY_LOSS_MUTATIONS,
 ];
 
 export function findMutation(name: string): Mutation {

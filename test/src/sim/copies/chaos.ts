@@ -1,16 +1,20 @@
 import { type CopiedDisk, devicesIn } from "@diskmesh/disk-registry/simulation";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Random } from "../../random.js";
+import type { Timeline } from "../seed/timeline.js";
+import { Cuts } from "./cuts.js";
 import type { Drive } from "./drive.js";
 import type { CopyFaults } from "./faults.js";
 import type { HolderRun } from "./holder-run.js";
 import type { Machine } from "./machine.js";
+import type { Operator } from "./operator.js";
 import { BLOCKS, REGISTRY } from "./parts.js";
 import type { Registry } from "./registry.js";
-import { type CopyScenario, MOST_SNAPSHOTS } from "./scenarios.js";
+import { type CopyScenario, MOST_DEATHS, MOST_SNAPSHOTS } from "./scenarios.js";
 import { CopyStore } from "./store.js";
 import type { Users } from "./users.js";
 import type { Watch } from "./watch.js";
+import type { Wishes } from "./wishes.js";
 
 /** The world, as faults and operators see it. */
 interface ChaosWorld {
@@ -23,6 +27,9 @@ interface ChaosWorld {
   readonly machines: ReadonlyMap<HostId, Machine>;
   readonly cuts: Set<string>;
   readonly registry: Registry;
+  readonly wishes: Wishes;
+  readonly operator: Operator;
+  readonly timeline: Timeline;
   readonly watch: Watch;
   readonly users: Users;
   readonly isTraced: boolean;
@@ -36,24 +43,19 @@ interface ChaosWorld {
 export class Chaos {
   #backups: CopyStore[] = [];
   #snapshots = 0;
+  #deaths = 0;
   #changesSeen = 0;
   #isOver = false;
   #hasStopped = false;
 
-  constructor(private readonly world: ChaosWorld) {}
+  readonly #cuts: Cuts;
 
-  /** Makes the disk. */
+  constructor(private readonly world: ChaosWorld) {
+    this.#cuts = new Cuts(world);
+  }
+
   begin(): void {
-    const { world } = this;
-    const { scenario, random, hostIds } = world;
-    const parts = Array.from({ length: scenario.partCount }, (_, part) =>
-      shuffled(random, hostIds)
-        .slice(0, scenario.copies)
-        .map((hostId) => (world.machineOf(hostId).drives[part] as Drive).deviceId),
-    );
-    const diskId = "disk-1" as DiskId;
-    world.registry.create(diskId, scenario.copies, parts);
-    world.wants.set(diskId, random.pick(hostIds));
+    this.world.operator.begin();
     this.#use();
   }
 
@@ -77,18 +79,21 @@ export class Chaos {
     const { random, faults } = world;
     if (random.chance(faults.hang)) this.#hang();
     if (random.chance(faults.failure)) this.#fail();
+    if (random.chance(faults.ailing)) this.#ail(this.#usedDrive());
+    if (random.chance(faults.death)) this.#die();
     if (random.chance(faults.powerLoss)) this.#losePower(random.pick(world.hostIds));
     if (random.chance(faults.agentCrash)) this.#crashAgent(random.pick(world.hostIds));
-    if (random.chance(faults.pairCut)) this.#cut(random.pick(world.hostIds), random.pick(world.hostIds));
-    if (random.chance(faults.registryCut)) this.#cut(random.pick(world.hostIds), REGISTRY);
-    if (random.chance(faults.othersCut)) this.#cutFromOthers(random.pick(world.hostIds));
-    if (random.chance(faults.hostCut)) this.#isolate(random.pick(world.hostIds));
+    if (random.chance(faults.pairCut)) this.#cuts.between(random.pick(world.hostIds), random.pick(world.hostIds));
+    if (random.chance(faults.registryCut)) this.#cuts.between(random.pick(world.hostIds), REGISTRY);
+    if (random.chance(faults.othersCut)) this.#cuts.fromOthers(random.pick(world.hostIds));
+    if (random.chance(faults.hostCut)) this.#cuts.isolate(random.pick(world.hostIds));
+    if (random.chance(faults.flap)) this.#cuts.flap(random.pick(world.hostIds));
     if (random.chance(faults.takeover)) this.#takeOver();
     if (random.chance(faults.backup)) this.#backups.push(new CopyStore(world.registry.store));
     if (random.chance(faults.rewind)) this.#goBack();
     const changes = world.watch.changes;
     if (changes > this.#changesSeen && random.chance(faults.rewindAfterChange)) {
-      this.#isolate(random.pick(world.hostIds));
+      this.#cuts.isolate(random.pick(world.hostIds));
       this.#goBack();
     }
     this.#changesSeen = world.watch.changes;
@@ -97,20 +102,30 @@ export class Chaos {
 
   #wish(): void {
     const { world } = this;
-    const { random, registry } = world;
-    const { wishes } = world.scenario;
+    const { random, registry, operator } = world;
+    const { wishes } = world;
+    const chances = world.scenario.wishes;
     const disks = [...registry.store.disks.values()];
     if (disks.length === 0) return;
     const { diskId, parts } = random.pick(disks);
-    if (random.chance(wishes.publish)) {
+    if (random.chance(chances.publish)) {
       if (random.chance(0.25)) world.wants.delete(diskId);
       else world.wants.set(diskId, random.pick(world.hostIds));
     }
-    if (random.chance(wishes.move)) registry.move(diskId, random.below(parts.length));
-    if (random.chance(wishes.snapshot) && this.#snapshots < MOST_SNAPSHOTS) {
+    if (random.chance(chances.delete)) operator.delete(diskId);
+    if (random.chance(chances.move)) this.#move(diskId, random.below(parts.length));
+    if (random.chance(chances.snapshot) && this.#snapshots < MOST_SNAPSHOTS) {
       this.#snapshots += 1;
-      registry.snapshot(diskId, `job-${this.#snapshots}`);
+      wishes.snapshot(diskId, `job-${this.#snapshots}`);
     }
+  }
+
+  /** Moves a copy, in some scenarios away from the host that the disk is used on. */
+  #move(diskId: DiskId, part: number): void {
+    const { random, wishes, scenario, wants } = this.world;
+    const deviceId = wishes.move(diskId, part);
+    if (deviceId !== undefined && random.chance(scenario.wishes.moveOwn))
+      wants.set(diskId, this.world.driveOf(deviceId).hostId);
   }
 
   #trace(line: string): void {
@@ -131,6 +146,32 @@ export class Chaos {
     this.world.after(this.world.random.delayMs(600, 10_000, 0.5), () => {
       drive.isFailing = false;
     });
+  }
+
+  /** A drive fails for short times, between which it can be filled again. */
+  #ail(drive: Drive, times = 5): void {
+    const { random } = this.world;
+    if (times < 1 || this.#hasStopped) return;
+    this.#trace(`${drive.deviceId} fails`);
+    drive.isFailing = true;
+    this.world.after(random.between(500, 1_500), () => {
+      drive.isFailing = false;
+      this.world.after(random.between(1_000, 4_000), () => this.#ail(drive, times - 1));
+    });
+  }
+
+  #usedDrive(): Drive {
+    const { random, registry, deviceIds } = this.world;
+    const used = [...registry.store.used()];
+    return this.world.driveOf(random.pick(used.length > 0 ? used : deviceIds));
+  }
+
+  #die(): void {
+    const drive = this.#usedDrive();
+    if (this.#deaths >= MOST_DEATHS || drive.diedAtMs !== undefined) return;
+    this.#deaths += 1;
+    this.#trace(`${drive.deviceId} fails for good`);
+    drive.die();
   }
 
   #losePower(hostId: HostId): void {
@@ -155,42 +196,62 @@ export class Chaos {
     this.world.after(random.between(100, 8_000), () => machine.startAgent());
   }
 
-  #cut(from: string, to: string): void {
-    const key = `${from} ${to}`;
-    if (from === to || this.world.cuts.has(key)) return;
-    this.#trace(`${from} and ${to} are cut from each other`);
-    this.world.cuts.add(key);
-    this.world.after(this.world.random.between(500, 30_000), () => this.world.cuts.delete(key));
-  }
-
-  /** Cuts a host from the registry and, at once or later, from all other hosts. */
-  #isolate(hostId: HostId): void {
-    const { random } = this.world;
-    this.#cut(hostId, REGISTRY);
-    if (random.chance(0.5)) this.#cutFromOthers(hostId);
-    else this.world.after(random.between(0, 10_000), () => this.#hasStopped || this.#cutFromOthers(hostId));
-    // Users who run something on the host want it elsewhere.
-    for (const [diskId, wanted] of this.world.wants)
-      if (wanted === hostId && random.chance(0.7)) this.world.wants.set(diskId, random.pick(this.world.hostIds));
-  }
-
-  #cutFromOthers(hostId: HostId): void {
-    for (const other of this.world.hostIds) this.#cut(hostId, other);
-  }
-
-  /** A set of copies has changed: the holder's agent may end before it follows. */
-  changed(holder: HostId): void {
+  /** A commit of the registry: the holder's agent, the network or the store fail just then. */
+  changed(before: CopiedDisk, after: CopiedDisk): void {
     const { random, faults } = this.world;
+    const hostId = after.publication?.hostId;
+    if (hostId === undefined || after.publication?.isRepair || this.#hasStopped) return;
     if (random.chance(faults.agentCrashAfterChange))
-      this.world.after(random.between(0, 12), () => this.#crashAgent(holder));
+      this.world.after(random.between(0, 8), () => this.#crashAgent(hostId));
+    if (changedCopies(before, after, "DROPPED").length > 0 && random.chance(faults.rewindAfterDrop))
+      this.#goBackAfterDrop(hostId);
+    const left = this.#hostsOf(changedCopies(before, after, "LEAVING"));
+    const staying = this.#hostsOf(after.parts.flatMap((part) => devicesIn(part, "COUNTS")));
+    if (left.length === 0) return;
+    const isOwn = left.includes(hostId) && !staying.includes(hostId);
+    if (isOwn && random.chance(faults.fenceAfterLeave)) this.#fenceUnheard(after.diskId, hostId);
+    else if (random.chance(faults.rewindAfterLeave)) this.#goBackWithout(random.pick(staying));
   }
 
-  #takeOver(): void {
-    const { registry, random } = this.world;
+  #hostsOf(devices: readonly DeviceId[]): readonly HostId[] {
+    return devices.map((deviceId) => this.world.driveOf(deviceId).hostId);
+  }
+
+  /** Nobody but the holder is heard, so that a dropped copy is not filled, and then the store goes back. */
+  #goBackAfterDrop(holder: HostId): void {
+    const { random, hostIds } = this.world;
+    const awayMs = random.between(4_000, 10_000);
+    for (const hostId of hostIds) if (hostId !== holder) this.#cuts.between(hostId, REGISTRY, awayMs);
+    this.world.after(awayMs + random.between(0, 300), () => this.#hasStopped || this.#goBack());
+  }
+
+  /** The store goes back to a time before a copy left, and a copy that stays is not heard. */
+  #goBackWithout(hostId: HostId): void {
+    this.world.after(this.world.random.between(0, 1_500), () => {
+      if (this.#hasStopped) return;
+      this.#cuts.isolate(hostId);
+      this.#goBack();
+    });
+  }
+
+  /**
+   * The holder does not hear that its own copy leaves. Another leader, which has not heard the holder's host, has the disk
+   * go elsewhere at once, and the holder is cut off at about the time of the fence.
+   */
+  #fenceUnheard(diskId: DiskId, hostId: HostId): void {
+    const { random, wants, hostIds } = this.world;
+    this.#cuts.between(hostId, REGISTRY, random.between(10_000, 20_000));
+    wants.set(diskId, random.pick(hostIds.filter((each) => each !== hostId)));
+    this.#takeOver(random.between(100, 500));
+    this.world.after(random.between(0, 1_500), () => this.#cuts.fromOthers(hostId));
+  }
+
+  #takeOver(afterMs = this.world.random.between(100, 4_000)): void {
+    const { registry } = this.world;
     if (registry.leader === undefined) return;
     this.#trace("the registry's leader ends");
     registry.end();
-    this.world.after(random.between(100, 4_000), () => registry.leader ?? registry.lead());
+    this.world.after(afterMs, () => registry.leader ?? registry.lead());
   }
 
   #goBack(): void {
@@ -211,7 +272,7 @@ export class Chaos {
     const { world } = this;
     this.#hasStopped = true;
     Object.assign(world.faults, Object.fromEntries(Object.keys(world.faults).map((fault) => [fault, 0])));
-    world.cuts.clear();
+    this.#cuts.stop();
     for (const deviceId of world.deviceIds) {
       const drive = world.driveOf(deviceId);
       drive.isFailing = false;
@@ -227,6 +288,7 @@ export class Chaos {
   whyNotConverged(): string | undefined {
     const { world } = this;
     for (const disk of world.registry.store.disks.values()) {
+      if (world.operator.isDeleted(disk.diskId)) return `${disk.diskId} is not deleted`;
       if (!world.wants.has(disk.diskId)) world.wants.set(disk.diskId, world.random.pick(world.hostIds));
       const why = whyNotWhole(disk) ?? whyTogether(disk, (deviceId) => world.driveOf(deviceId).hostId);
       if (why !== undefined) return `${disk.diskId} ${why}`;
@@ -236,6 +298,7 @@ export class Chaos {
       if (!this.#isOver) continue;
       if (world.users.isBusy(run)) return `a user of ${disk.diskId} waits`;
     }
+    if (world.registry.store.disks.size === 0) return "there is no disk";
     if (world.registry.store.dirty.size > 0) return `${[...world.registry.store.dirty]} are not erased`;
     if (this.#isOver) return undefined;
     this.#isOver = true;
@@ -272,7 +335,10 @@ function whyTogether({ parts }: CopiedDisk, hostOf: (deviceId: DeviceId) => Host
   return undefined;
 }
 
-function shuffled<T>(random: Random, items: readonly T[]): readonly T[] {
-  const left = [...items];
-  return items.map(() => left.splice(random.below(left.length), 1)[0] as T);
+/** Returns the copies that counted before a commit, and have the other state since. */
+function changedCopies(before: CopiedDisk, after: CopiedDisk, state: "LEAVING" | "DROPPED"): readonly DeviceId[] {
+  return after.parts.flatMap((part, index) => {
+    const counted = devicesIn(before.parts[index] ?? part, "COUNTS");
+    return devicesIn(part, state).filter((deviceId) => counted.includes(deviceId));
+  });
 }

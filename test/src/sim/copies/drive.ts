@@ -19,11 +19,14 @@ export class Drive {
   durable: number[] = [...this.contents];
   slots: RecordSlots = [undefined, undefined];
   session = 0;
+  #eraseSession = 0;
   #connection = 0;
   /** Requests that hang, in their order. */
   #hanging: (() => void)[] = [];
   isHanging = false;
   isFailing = false;
+  /** Time of the failure that lasts for good: no order is carried out, and no request. */
+  diedAtMs: number | undefined;
 
   constructor(
     private readonly world: CopyWorld,
@@ -34,12 +37,18 @@ export class Drive {
 
   /** Runs the work after all that hangs on the drive before it. */
   #inTurn(work: () => void): void {
+    if (this.diedAtMs !== undefined) return;
     if (this.isHanging) this.#hanging.push(work);
     else work();
   }
 
   look(answered: (record: CopyRecord | undefined) => void): void {
     this.#inTurn(() => answered(this.ownRecord));
+  }
+
+  die(): void {
+    this.goOn();
+    this.diedAtMs = this.world.timeline.nowMs;
   }
 
   hang(): void {
@@ -78,6 +87,7 @@ export class Drive {
   }
 
   io(session: number, connection: number, io: Io, answered: (answer: IoAnswer) => void): void {
+    if (this.diedAtMs !== undefined) answered({ is: "failed", bootId: this.bootId() });
     this.#inTurn(() => {
       const bootId = this.bootId();
       if (session !== this.session) {
@@ -120,8 +130,16 @@ export class Drive {
     this.slots = index === 0 ? [slot, this.slots[1]] : [this.slots[0], slot];
   }
 
-  /** Erases the bytes and, last, the records, under a session for nobody. */
+  /**
+   * Erases the bytes and, last, the records, under a session for nobody. A store that was copied back may issue the number of
+   * a holder anew, so no session that was opened for another purpose erases.
+   */
   erase(session: number, answered: (isErased: boolean, highest: number) => void): void {
+    if (session === this.session && session !== this.#eraseSession) {
+      answered(false, this.session);
+      return;
+    }
+    this.#eraseSession = session;
     this.open(session, (granted, highest) => {
       if (!granted) {
         answered(false, highest);

@@ -7,6 +7,10 @@ export interface CopyFaults {
   /** A drive hangs, or fails its requests, for some seconds. */
   hang: number;
   failure: number;
+  /** A drive that a disk has fails some requests, again and again. */
+  ailing: number;
+  /** A drive fails for good, and is taken out by an operator. */
+  death: number;
   /** A machine loses its power. */
   powerLoss: number;
   /** An agent ends and starts again, and the probability that its memory is lost then. */
@@ -21,6 +25,8 @@ export interface CopyFaults {
   othersCut: number;
   /** A host is cut from everything, or comes and goes. */
   hostCut: number;
+  /** A host comes and goes some times. */
+  flap: number;
   /** Another registry takes over. */
   takeover: number;
   backup: number;
@@ -28,7 +34,13 @@ export interface CopyFaults {
   rewind: number;
   /** The same after each change of a set of copies, while a host is cut off. */
   rewindAfterChange: number;
+  /** The same some seconds after a copy was dropped, of which the registry has heard the holder alone. */
+  rewindAfterDrop: number;
+  /** The same a moment after a copy has left, while one that stays is not heard. */
+  rewindAfterLeave: number;
   copiedBack: number;
+  /** The holder's own copy leaves, and the holder is cut off before it hears of that, and is fenced. */
+  fenceAfterLeave: number;
 }
 
 export const NO_FAULTS: CopyFaults = {
@@ -37,6 +49,8 @@ export const NO_FAULTS: CopyFaults = {
   late: 0,
   hang: 0,
   failure: 0,
+  ailing: 0,
+  death: 0,
   powerLoss: 0,
   agentCrash: 0,
   agentCrashAfterChange: 0,
@@ -45,9 +59,13 @@ export const NO_FAULTS: CopyFaults = {
   registryCut: 0,
   othersCut: 0,
   hostCut: 0,
+  flap: 0,
   takeover: 0,
   backup: 0,
   rewind: 0,
   rewindAfterChange: 0,
+  rewindAfterDrop: 0,
+  rewindAfterLeave: 0,
   copiedBack: 0,
+  fenceAfterLeave: 0,
 };

@@ -19,6 +19,8 @@ export class BlockHistory {
   readonly uses: BlockUse[] = [];
   /** Value that is flushed in every copy that counts, or a later one. */
   floor: number;
+  /** Earlier floors, with the times in ms from which on they held. */
+  readonly #floors: { readonly floor: number; readonly sinceMs: number }[] = [];
   /** Uses before this one are not what an acknowledged flush covers. */
   #since = 0;
 
@@ -33,9 +35,17 @@ export class BlockHistory {
   }
 
   /** Notes an acknowledged flush: writes that were acknowledged before it began are kept. */
-  flushed(beganAt: number): void {
+  flushed(beganAt: number, nowMs: number): void {
     for (const { kind, value, endsAt, isOptional } of this.uses.slice(this.#since))
       if (kind === "write" && !isOptional && endsAt < beganAt) this.floor = Math.max(this.floor, value);
+    if (this.floor !== this.#floors.at(-1)?.floor) this.#floors.push({ floor: this.floor, sinceMs: nowMs });
+  }
+
+  /** A person has accepted that later flushes are lost. Returns the floor of that time. */
+  forgetSince(lostSinceMs: number): number {
+    while ((this.#floors.at(-1)?.sinceMs ?? 0) > lostSinceMs) this.#floors.pop();
+    this.floor = this.#floors.at(-1)?.floor ?? this.initial;
+    return this.floor;
   }
 
   /**

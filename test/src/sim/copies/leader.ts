@@ -1,4 +1,4 @@
-import type { CopyRecord, DeviceId, HostId } from "@diskmesh/domain";
+import type { CopyRecord, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 
 const SILENT_MS = 4_000;
 
@@ -12,6 +12,8 @@ export class Leader {
   readonly looks = new Map<string, CopyRecord | undefined>();
   /** Session of the last erase that was ordered, by device: a late answer of an earlier one says nothing. */
   readonly erasing = new Map<DeviceId, number>();
+  /** Devices that unproven disks wait for. */
+  readonly awaited = new Map<DiskId, readonly DeviceId[]>();
   readonly #since = new Map<string, number>();
   readonly #sentAtMs = new Map<string, number>();
 

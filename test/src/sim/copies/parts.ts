@@ -69,6 +69,8 @@ export interface CopyWorld extends Observer {
   readonly deviceIds: readonly DeviceId[];
   /** Hosts on which users want the disks. */
   readonly wants: ReadonlyMap<DiskId, HostId>;
+  /** True once an operator wants the disk no more. */
+  isDeleted(diskId: DiskId): boolean;
   hostOf(deviceId: DeviceId): HostId;
   driveOf(deviceId: DeviceId): SimDrive;
   machineOf(hostId: HostId): SimMachine;
@@ -84,7 +86,10 @@ export interface CopyWorld extends Observer {
     heartbeat(hostId: HostId, runId: string, answer: Answer<boolean>): void;
   };
   readonly watch: {
+    readonly flaps: { heard(hostId: HostId, nowMs: number): void; forget(): void };
+    obeyedDrop(disk: CopiedDisk, said: Said): void;
     committed(before: CopiedDisk | undefined, after: CopiedDisk): void;
+    deleted(diskId: DiskId): void;
     chosen(diskId: DiskId, part: number): void;
     cut(diskId: DiskId, jobId: string, targets: readonly DeviceId[]): void;
     readFrom(diskId: DiskId, part: number, deviceId: DeviceId): void;
@@ -100,6 +105,8 @@ export interface SimDrive {
   readonly durable: readonly number[];
   /** Record of the disk's bytes; undefined where no disk has any. */
   readonly ownRecord: CopyRecord | undefined;
+  /** Time of the failure that lasts for good. */
+  readonly diedAtMs: number | undefined;
   open(session: number, answered: (isGranted: boolean, highest: number) => void): void;
   writeRecord(record: CopyRecord): void;
   look(answered: (record: CopyRecord | undefined) => void): void;

@@ -158,7 +158,7 @@ class Calls {
         if (grant !== undefined) granted.set(deviceId, { saysCounts });
         else if (this.#mayDrop(disk, session, index, deviceId)) excused.add(deviceId);
       }
-    this.registry.commit(completeSession(disk, { granted, excused, nowMs, layout: store.next() }));
+    this.registry.commit(store.withNumber((layout) => completeSession(disk, { granted, excused, nowMs, layout })));
   }
 
   #mayDrop(disk: CopiedDisk, session: number, index: number, deviceId: DeviceId): boolean {
@@ -191,12 +191,15 @@ class Calls {
       else if (this.leader.looks.has(key) && look?.diskId !== disk.diskId) heard.set(deviceId, look);
     }
     const proof = prove(disk, heard);
-    if (proof.is === "waits") {
-      if (this.world.isTraced) this.world.trace(`registry: ${disk.diskId} waits for ${proof.for}`);
-      return;
-    }
     const { store } = this.registry;
     store.counter = Math.max(store.counter, proof.highestNumber);
+    if (proof.is === "waits") {
+      this.leader.awaited.set(disk.diskId, proof.for);
+      if (this.world.isTraced) this.world.trace(`registry: ${disk.diskId} waits for ${proof.for}`);
+      const isKnown = proof.disk.parts.every(({ layout }, index) => layout === disk.parts[index]?.layout);
+      if (!isKnown) this.registry.commit(proof.disk);
+      return;
+    }
     this.registry.commit(proof.disk);
     this.#complete(disk.diskId, session);
   }

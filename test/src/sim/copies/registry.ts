@@ -5,7 +5,6 @@ import {
   beginEnd,
   beginFence,
   beginPublication,
-  beginSnapshot,
   type CopiedDisk,
   changePart,
   devicesIn,
@@ -14,6 +13,7 @@ import {
   freeable,
   isExportLost,
   isSteady,
+  isTrouble,
   keptCopies,
   leaveCopy,
   leaveSurplus,
@@ -27,6 +27,7 @@ import {
   planRepairs,
   steady,
   takeCut,
+  withDrop,
 } from "@diskmesh/disk-registry/simulation";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { Leader } from "./leader.js";
@@ -54,6 +55,7 @@ export class Registry {
   /** Another process leads from here on: what the former one heard is lost, and its answers come to nothing. */
   lead(): void {
     this.leader = new Leader(this.world.timeline.nowMs);
+    this.world.watch.flaps.forget();
   }
 
   end(): void {
@@ -78,13 +80,28 @@ export class Registry {
     if (after === undefined) return;
     const before = this.store.disks.get(after.diskId);
     if (before === after) return;
-    const used = this.store.used();
-    this.store.disks.set(after.diskId, after);
-    const still = this.store.used();
-    for (const deviceId of used) if (!still.has(deviceId)) this.store.dirty.add(deviceId);
-    for (const deviceId of still) this.store.dirty.delete(deviceId);
+    this.#change((disks) => disks.set(after.diskId, after));
+    const { drops } = this.store;
+    for (const deviceId of droppedBy(before, after))
+      drops.set(deviceId, withDrop(drops.get(deviceId) ?? [], this.world.timeline.nowMs));
     if (this.world.isTraced) this.world.trace(`registry: ${describe(after)}`);
     this.world.watch.committed(before, after);
+  }
+
+  delete(diskId: DiskId): void {
+    this.#change((disks) => disks.delete(diskId));
+    if (this.world.isTraced) this.world.trace(`registry: ${diskId} is deleted`);
+    this.world.watch.deleted(diskId);
+  }
+
+  /** Has devices erased that no disk has any more. */
+  #change(change: (disks: Map<DiskId, CopiedDisk>) => void): void {
+    const { store } = this;
+    const used = store.used();
+    change(store.disks);
+    const still = store.used();
+    for (const deviceId of used) if (!still.has(deviceId) && !store.removed.has(deviceId)) store.dirty.add(deviceId);
+    for (const deviceId of still) store.dirty.delete(deviceId);
   }
 
   // Calls of agents.
@@ -127,13 +144,21 @@ export class Registry {
     const { part = 0, deviceId = "" as DeviceId, jobId = "", session, revision } = said;
     switch (said.says) {
       case "DROP": {
-        const answer = dropCopy(disk, { part, deviceId, session, revision }, { layout: store.next(), nowMs });
-        if (answer.is === "dropped") this.commit(answer.disk);
+        const request = { part, deviceId, session, revision };
+        const dropped = (layout: number): CopiedDisk | undefined => {
+          const answer = dropCopy(disk, request, { layout, nowMs });
+          return answer.is === "dropped" ? answer.disk : undefined;
+        };
+        const after = store.withNumber(dropped);
+        if (after !== undefined) this.world.watch.obeyedDrop(disk, said);
+        this.commit(after);
         return;
       }
-      case "EQUAL":
-        this.commit(noteEqual(disk, { part, deviceId, session, revision }, store.next()));
+      case "EQUAL": {
+        const equal = { part, deviceId, session, revision };
+        this.commit(store.withNumber((layout) => noteEqual(disk, equal, layout)));
         return;
+      }
       case "FOLLOWING":
         this.commit(noteConfirmed(disk, { session, revision }));
         return;
@@ -168,6 +193,7 @@ export class Registry {
   #heard(hostId: HostId): void {
     const { nowMs } = this.world.timeline;
     this.leader?.heardAtMs.set(hostId, nowMs);
+    this.world.watch.flaps.heard(hostId, nowMs);
     const was = this.store.steadiness.get(hostId) ?? steady(nowMs);
     this.store.steadiness.set(hostId, noteHeard(was, nowMs));
   }
@@ -192,7 +218,7 @@ export class Registry {
     const hostId = this.world.hostOf(deviceId);
     const steadiness = this.store.steadiness.get(hostId);
     if (this.leader?.isSilent(hostId, nowMs) || steadiness === undefined) return false;
-    return isSteady(steadiness, nowMs);
+    return isSteady(steadiness, nowMs) && !isTrouble(this.store.drops.get(deviceId) ?? [], nowMs);
   }
 
   #see(diskId: DiskId, leader: Leader): void {
@@ -235,7 +261,8 @@ export class Registry {
   }
 
   /** Returns whether the disk has other copies than it is to have. */
-  #hasWork({ parts, copiesWished }: CopiedDisk): boolean {
+  #hasWork({ diskId, parts, copiesWished }: CopiedDisk): boolean {
+    if (this.world.isDeleted(diskId)) return false;
     return parts.some((part) => keptCopies(part).length !== copiesWished || part.copies.length !== copiesWished);
   }
 
@@ -257,7 +284,7 @@ export class Registry {
       const leaving = counting.find((deviceId) => deviceId === moveFrom) ?? counting.at(-1);
       if (left !== now) this.commit(left);
       else if (leaving !== undefined && keptCopies(part).length >= now.copiesWished)
-        this.commit(leaveCopy(now, index, leaving, this.store.next()));
+        this.commit(this.store.withNumber((layout) => leaveCopy(now, index, leaving, layout)));
       for (const deviceId of freeable(this.store.disks.get(disk.diskId) as CopiedDisk, index))
         this.commit(noteFreed(this.store.disks.get(disk.diskId) as CopiedDisk, index, deviceId));
     }
@@ -284,52 +311,18 @@ export class Registry {
       (each) =>
         !used.has(each) &&
         !store.dirty.has(each) &&
+        !store.removed.has(each) &&
         this.#isFit(each) &&
         !leader.isSilent(world.hostOf(each), world.timeline.nowMs),
     );
   }
+}
 
-  // Wishes of users and operators.
-
-  create(diskId: DiskId, copiesWished: number, devices: readonly (readonly DeviceId[])[]): void {
-    this.commit({
-      diskId,
-      copiesWished,
-      lastSession: this.store.next(),
-      parts: devices.map((each, part) => ({
-        layout: this.#recordNew(diskId, part, each),
-        copies: each.map((deviceId) => ({ deviceId, state: "COUNTS" })),
-      })),
-    });
-  }
-
-  /** A disk exists once its devices have records. */
-  #recordNew(diskId: DiskId, part: number, counting: readonly DeviceId[]): number {
-    const layout = this.store.next();
-    const record = { diskId, part, layout, session: layout, counting, remembered: [], own: "COUNTS" } as const;
-    for (const deviceId of counting) this.world.driveOf(deviceId).writeRecord(record);
-    return layout;
-  }
-
-  move(diskId: DiskId, index: number): void {
-    const disk = this.store.disks.get(diskId);
-    const part = disk?.parts[index];
-    if (disk === undefined || part === undefined || part.moveFrom !== undefined || disk.isUnproven) return;
-    const counting = devicesIn(part, "COUNTS");
-    if (counting.length === 0) return;
-    const moveFrom = this.world.random.pick(counting);
-    this.commit(changePart(disk, index, (each) => ({ ...each, moveFrom })));
-  }
-
-  snapshot(diskId: DiskId, jobId: string): void {
-    const disk = this.store.disks.get(diskId);
-    if (this.leader === undefined || disk === undefined) return;
-    const free = [...this.freeDevices(this.leader)];
-    const targets = disk.parts.flatMap(() =>
-      free.length > 0 ? free.splice(this.world.random.below(free.length), 1) : [],
-    );
-    this.commit(beginSnapshot(disk, { jobId, diskId: this.world.snapshotId(jobId), targets }, this.store.next()));
-  }
+function droppedBy(before: CopiedDisk | undefined, { parts }: CopiedDisk): readonly DeviceId[] {
+  return parts.flatMap((part, index) => {
+    const counted = devicesIn(before?.parts[index] ?? part, "COUNTS");
+    return devicesIn(part, "DROPPED").filter((deviceId) => counted.includes(deviceId));
+  });
 }
 
 function describe({ diskId, parts, publication, isUnclean, isUnproven, snapshot }: CopiedDisk): string {

@@ -1,7 +1,17 @@
 import type { Random } from "../../random.js";
 import { type CopyFaults, NO_FAULTS } from "./faults.js";
 
-export type CopyScenarioName = "everything" | "power" | "partitions" | "restores" | "agents" | "snapshots" | "moves";
+export type CopyScenarioName =
+  | "everything"
+  | "power"
+  | "partitions"
+  | "restores"
+  | "agents"
+  | "snapshots"
+  | "moves"
+  | "leaving"
+  | "fences"
+  | "flaps";
 
 /** Faults and wishes of a seed. */
 export interface CopyScenario {
@@ -12,12 +22,16 @@ export interface CopyScenario {
   readonly partCount: number;
   readonly copies: number;
   readonly isKernel: boolean;
-  /** Probabilities of an operator's wish per turn. */
-  readonly wishes: Readonly<Record<"publish" | "move" | "snapshot" | "flap", number>>;
+  /** Writes that wait before users only read and flush. */
+  readonly writesAtOnce: number;
+  /** Probabilities of an operator's wish per turn. `moveOwn`: the disk is used on the host that the moved copy leaves. */
+  readonly wishes: Readonly<Record<"publish" | "move" | "moveOwn" | "snapshot" | "delete", number>>;
 }
 
 /** Most snapshots that are made of a seed's disk. */
 export const MOST_SNAPSHOTS = 2;
+/** Most drives that fail for good. */
+export const MOST_DEATHS = 2;
 
 const RARE: CopyFaults = {
   ...NO_FAULTS,
@@ -26,6 +40,7 @@ const RARE: CopyFaults = {
   late: 0.03,
   hang: 0.004,
   failure: 0.004,
+  death: 0.002,
   powerLoss: 0.003,
   agentCrash: 0.004,
   lostCache: 0.3,
@@ -38,7 +53,7 @@ const RARE: CopyFaults = {
   rewindAfterChange: 0.01,
   copiedBack: 0.4,
 };
-const WISHES = { publish: 0.01, move: 0.005, snapshot: 0.004, flap: 0 };
+const WISHES = { publish: 0.01, move: 0.005, moveOwn: 0, snapshot: 0.004, delete: 0.0005 };
 
 interface Kind {
   readonly name: CopyScenarioName;
@@ -48,7 +63,7 @@ interface Kind {
 
 const KINDS: readonly Kind[] = [
   { name: "everything", faults: RARE },
-  { name: "power", faults: { ...NO_FAULTS, powerLoss: 0.015, late: 0.05, hang: 0.005 } },
+  { name: "power", faults: { ...NO_FAULTS, powerLoss: 0.015, late: 0.05, hang: 0.005, failure: 0.005, death: 0.008 } },
   {
     name: "partitions",
     faults: {
@@ -64,22 +79,31 @@ const KINDS: readonly Kind[] = [
   },
   {
     name: "restores",
-    faults: { ...NO_FAULTS, hostCut: 0.01, powerLoss: 0.01, backup: 0.04, rewindAfterChange: 0.3, copiedBack: 0.4 },
-    wishes: { move: 0.02 },
+    faults: {
+      ...NO_FAULTS,
+      hostCut: 0.01,
+      powerLoss: 0.01,
+      death: 0.003,
+      backup: 0.04,
+      rewindAfterChange: 0.3,
+      copiedBack: 0.4,
+    },
+    wishes: { move: 0.02, delete: 0.001 },
   },
   {
     name: "agents",
     faults: {
       ...NO_FAULTS,
       agentCrash: 0.02,
-      agentCrashAfterChange: 0.5,
+      agentCrashAfterChange: 0.6,
       lostCache: 0.5,
       takeover: 0.01,
       late: 0.1,
-      failure: 0.02,
+      failure: 0.04,
       backup: 0.05,
       rewind: 0.01,
-      rewindAfterChange: 0.3,
+      rewindAfterChange: 0.1,
+      rewindAfterDrop: 0.8,
     },
   },
   {
@@ -90,8 +114,26 @@ const KINDS: readonly Kind[] = [
   {
     name: "moves",
     faults: { ...NO_FAULTS, failure: 0.02, powerLoss: 0.004, late: 0.4, duplication: 0.3, loss: 0.2, hostCut: 0.01 },
-    wishes: { move: 0.04, publish: 0.005 },
+    wishes: { move: 0.04, publish: 0.005, snapshot: 0.02 },
   },
+  {
+    name: "leaving",
+    faults: {
+      ...NO_FAULTS,
+      loss: 0.2,
+      late: 0.3,
+      backup: 0.05,
+      copiedBack: 0.4,
+      rewindAfterLeave: 0.25,
+    },
+    wishes: { move: 0.08 },
+  },
+  {
+    name: "fences",
+    faults: { ...NO_FAULTS, fenceAfterLeave: 1 },
+    wishes: { move: 0.1, moveOwn: 0.8, snapshot: 0.001 },
+  },
+  { name: "flaps", faults: { ...NO_FAULTS, flap: 0.02, ailing: 0.01 }, wishes: { move: 0.02 } },
 ];
 
 export function copyScenarioNameOf(seed: number): CopyScenarioName {
@@ -111,6 +153,7 @@ export function scenarioOf(seed: number, random: Random): CopyScenario {
     partCount,
     copies: 1 + (Math.floor(seed / KINDS.length) % 3),
     isKernel: random.chance(0.5),
+    writesAtOnce: 1 + random.below(4),
     wishes: { ...WISHES, ...kind.wishes },
   };
 }

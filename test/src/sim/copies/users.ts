@@ -15,6 +15,8 @@ export class Users {
   constructor(
     private readonly world: CopyWorld,
     private readonly watch: Watch,
+    /** Writes that wait before users only read and flush. */
+    private readonly writesAtOnce: number,
   ) {}
 
   act(diskId: DiskId, run: HolderRun): void {
@@ -23,7 +25,7 @@ export class Users {
     const at = { diskId, part: random.below(parts), block: random.below(BLOCKS) };
     const what = random.next();
     // A file system is read-only after an error.
-    if (what < 0.45 && !this.#failed.has(run)) this.write(run, at);
+    if (what < 0.45 && !this.#failed.has(run) && this.#writes(run) < this.writesAtOnce) this.write(run, at);
     else if (what < 0.8) this.read(run, at);
     else this.flush(run, at.part);
   }
@@ -31,6 +33,10 @@ export class Users {
   /** Returns whether the user waits for requests. */
   isBusy(run: HolderRun): boolean {
     return this.#of(run).size > 0;
+  }
+
+  #writes(run: HolderRun): number {
+    return [...this.#of(run)].filter((key) => key.startsWith("write")).length;
   }
 
   #of(run: HolderRun): Set<string> {
@@ -96,7 +102,8 @@ export class Users {
       run.request("flush", part, 0, 0, (answer) => {
         done();
         if (answer === undefined) return;
-        for (const block of this.watch.histories.get(run.diskId)?.parts[part] ?? []) block.flushed(beganAt);
+        for (const block of this.watch.histories.get(run.diskId)?.parts[part] ?? [])
+          block.flushed(beganAt, this.world.timeline.nowMs);
         if (this.world.isTraced) this.world.trace(`user: ${run.diskId} ${part} flushed`);
       });
     });

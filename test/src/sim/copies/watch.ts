@@ -1,8 +1,9 @@
 import { type CopiedDisk, devicesIn } from "@diskmesh/disk-registry/simulation";
 import type { DeviceId, DiskId } from "@diskmesh/domain";
+import { Flaps } from "./flaps.js";
 import { type BlockHistory, DiskHistory } from "./history.js";
 import { whyNotLinear } from "./linear.js";
-import type { BlockAt, CopyWorld, SimDrive } from "./parts.js";
+import type { BlockAt, CopyWorld, Said, SimDrive } from "./parts.js";
 
 /** Contents of a snapshot's targets, and the moment of the cut. */
 interface Cut {
@@ -10,6 +11,9 @@ interface Cut {
   readonly contents: readonly (readonly number[])[];
   readonly moment: number;
 }
+
+/** Drops from which on a device gets no copy before an operator has looked at it. */
+const MOST_DROPS = 3;
 
 /** Watches what the protocol promises. */
 export class Watch {
@@ -20,11 +24,16 @@ export class Watch {
     "not chosen": 0,
     "snapshots cut": 0,
     "disks proven after a restore": 0,
+    "lost copies accepted": 0,
+    "disks deleted": 0,
   };
+  readonly flaps = new Flaps();
   readonly #cuts = new Map<string, Cut>();
+  /** Drops of devices since an operator has looked at them. */
+  readonly #drops = new Map<DeviceId, number>();
   #moment = 0;
   /** Called when a set of counting copies has changed. */
-  onChange: ((disk: CopiedDisk) => void) | undefined;
+  onChange: ((before: CopiedDisk, after: CopiedDisk) => void) | undefined;
   /** Number of changes of sets of counting copies. */
   changes = 0;
 
@@ -62,7 +71,7 @@ export class Watch {
       const was = before.parts[index];
       if (was !== undefined && was.layout !== part.layout) {
         this.changes += 1;
-        this.onChange?.(after);
+        this.onChange?.(before, after);
       }
       if (was === undefined || before.isUnproven) continue;
       for (const { deviceId, state } of part.copies) {
@@ -70,13 +79,58 @@ export class Watch {
         if (state === "COPYING" && (stateBefore === undefined || stateBefore === "DROPPED"))
           this.#checkPlace(after.diskId, index, part, deviceId);
         if (state === "COUNTS" && stateBefore !== "COUNTS") done["copies were filled"] += 1;
-        if (state === "DROPPED" && stateBefore === "COUNTS") done.dropped += 1;
+        if (state === "DROPPED" && stateBefore === "COUNTS") {
+          done.dropped += 1;
+          this.#drops.set(deviceId, (this.#drops.get(deviceId) ?? 0) + 1);
+        }
         if (state === "RESYNC" && stateBefore === "COUNTS") done["not chosen"] += 1;
       }
     }
   }
 
-  /** A copy begins on a host that has no other copy of the part which stays. */
+  /** Everything is checked that users saw of the disk. */
+  deleted(diskId: DiskId): void {
+    this.done["disks deleted"] += 1;
+    this.#checkHistory(diskId);
+    this.histories.delete(diskId);
+  }
+
+  /** An operator has looked at a device that was dropped often. */
+  looked(deviceId: DeviceId): void {
+    this.#drops.delete(deviceId);
+  }
+
+  /**
+   * A person gives up writes: those since a copy was dropped, which has all that was flushed before, or, without a copy,
+   * those that a device alone may have.
+   */
+  accepted(diskId: DiskId, copy: { part: number; deviceId: DeviceId; sinceMs: number } | undefined): void {
+    this.done["lost copies accepted"] += 1;
+    const history = this.histories.get(diskId);
+    for (const [part, blocks] of (history?.parts ?? []).entries()) {
+      if (copy !== undefined && copy.part !== part) continue;
+      history?.lostPower.add(part);
+      for (const [block, each] of blocks.entries()) {
+        const floor = each.forgetSince(copy?.sinceMs ?? 0);
+        const has = copy && this.world.driveOf(copy.deviceId).durable[block];
+        if (has !== undefined && has < floor)
+          this.world.violation(
+            `${diskId} part ${part} block ${block}: write ${floor} was flushed before ${copy?.deviceId} was dropped, and it has ${has}`,
+          );
+      }
+    }
+  }
+
+  /** A copy is dropped on what its holder said of the present session and revision. */
+  obeyedDrop({ diskId, publication }: CopiedDisk, said: Said): void {
+    if (publication?.session === said.session && publication.revision === said.revision) return;
+    const now = `${publication?.session}/${publication?.revision}`;
+    this.world.violation(
+      `${diskId}: ${said.deviceId} was dropped in ${now}, as said in ${said.session}/${said.revision}`,
+    );
+  }
+
+  /** A copy begins on a host that is steady, and has no other copy of the part which stays. */
   #checkPlace(
     diskId: DiskId,
     index: number,
@@ -84,6 +138,12 @@ export class Watch {
     deviceId: DeviceId,
   ): void {
     const hostId = this.world.hostOf(deviceId);
+    const why = this.flaps.whyUnsteady(hostId, this.world.timeline.nowMs);
+    if (why !== undefined) this.world.violation(`${diskId} part ${index}: a copy begins on ${deviceId}, and ${why}`);
+    if ((this.#drops.get(deviceId) ?? 0) >= MOST_DROPS)
+      this.world.violation(
+        `${diskId} part ${index}: a copy begins on ${deviceId}, which was dropped ${MOST_DROPS} times`,
+      );
     const other = copies.find(
       (copy) =>
         ![deviceId, moveFrom].includes(copy.deviceId) &&
@@ -98,6 +158,7 @@ export class Watch {
 
   /** A store went back: disks that it does not know are gone. */
   forgetOthers(): void {
+    this.#drops.clear();
     for (const diskId of this.histories.keys()) if (!this.disks().has(diskId)) this.histories.delete(diskId);
   }
 
@@ -164,13 +225,16 @@ export class Watch {
         );
   }
 
-  /** Each block's uses have an order that explains them. */
   checkHistories(): void {
-    for (const [diskId, { parts }] of this.histories)
-      for (const [part, blocks] of parts.entries())
-        for (const [block, { uses, initial }] of blocks.entries()) {
-          const why = whyNotLinear(uses, initial);
-          if (why !== undefined) this.world.violation(`${diskId} part ${part} block ${block}: ${why}`);
-        }
+    for (const diskId of this.histories.keys()) this.#checkHistory(diskId);
+  }
+
+  /** Each block's uses have an order that explains them. */
+  #checkHistory(diskId: DiskId): void {
+    for (const [part, blocks] of (this.histories.get(diskId)?.parts ?? []).entries())
+      for (const [block, { uses, initial }] of blocks.entries()) {
+        const why = whyNotLinear(uses, initial);
+        if (why !== undefined) this.world.violation(`${diskId} part ${part} block ${block}: ${why}`);
+      }
   }
 }

@@ -6,11 +6,13 @@ import { Chaos } from "./chaos.js";
 import type { Drive } from "./drive.js";
 import type { CopyFaults } from "./faults.js";
 import { Machine } from "./machine.js";
+import { Operator } from "./operator.js";
 import { type Answer, type CopyWorld, type IoAnswer, REGISTRY } from "./parts.js";
 import { Registry } from "./registry.js";
 import { type CopyScenario, scenarioOf } from "./scenarios.js";
 import { Users } from "./users.js";
 import { Watch } from "./watch.js";
+import { Wishes } from "./wishes.js";
 
 const TURN_MS = 200;
 /** Time after the last fault within which everything must be as it should be. */
@@ -33,6 +35,8 @@ export class SimulatedCopies implements CopyWorld {
   readonly registry: Registry;
   readonly watch: Watch;
   readonly users: Users;
+  readonly wishes: Wishes;
+  readonly operator: Operator;
   readonly #drives = new Map<DeviceId, Drive>();
   readonly #chaos: Chaos;
   #violation: string | undefined;
@@ -48,7 +52,9 @@ export class SimulatedCopies implements CopyWorld {
     this.hostIds = Array.from({ length: hostCount }, (_, index) => `h${index + 1}` as HostId);
     this.registry = new Registry(this);
     this.watch = new Watch(this, () => this.registry.store.disks);
-    this.users = new Users(this, this.watch);
+    this.users = new Users(this, this.watch, this.scenario.writesAtOnce);
+    this.wishes = new Wishes(this);
+    this.operator = new Operator(this);
     for (const hostId of this.hostIds) {
       const devices = Array.from({ length: drivesPerHost }, (_, index) => `${hostId}-${"abcdefgh"[index]}` as DeviceId);
       const machine = new Machine(this, hostId, devices, isKernel);
@@ -57,7 +63,7 @@ export class SimulatedCopies implements CopyWorld {
     }
     this.deviceIds = [...this.#drives.keys()];
     this.#chaos = new Chaos(this);
-    this.watch.onChange = ({ publication }) => publication && this.#chaos.changed(publication.hostId);
+    this.watch.onChange = (before, after) => this.#chaos.changed(before, after);
   }
 
   /** Runs so many turns under faults, and then until everything has converged. Throws a Violation. */
@@ -105,6 +111,10 @@ export class SimulatedCopies implements CopyWorld {
   violation(text: string): void {
     this.#violation ??= text;
     this.trace(`VIOLATION: ${text}`);
+  }
+
+  isDeleted(diskId: DiskId): boolean {
+    return this.operator.isDeleted(diskId);
   }
 
   hostOf(deviceId: DeviceId): HostId {
