@@ -175,6 +175,18 @@ describe("the labels of an agent's devices", () => {
     expect(remembered()).to.deep.equal([8, 5]);
   });
 
+  it("are written once when the order is repeated in its session, also after the write has ended", async () => {
+    fixture.files.writes.shut();
+    expect(await write(6, aLabel("b"))).to.equal("pending");
+    const { arrivals } = fixture.files.writes;
+    expect(await write(6, aLabel("b"))).to.equal("pending");
+    expect(fixture.files.writes.arrivals).to.equal(arrivals);
+    fixture.files.writes.open();
+    await eventually(async () => expect(await write(6, aLabel("b"))).to.equal("b".repeat(32)));
+    expect(await found()).to.equal("b");
+    expect(await write(6, aLabel("b"))).to.equal("b".repeat(32));
+  });
+
   it("leave no session behind when the agent ends while it writes one", async () => {
     fixture.files.writes.shut();
     const writing = write(6, aLabel("b"));

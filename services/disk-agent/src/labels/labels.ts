@@ -39,6 +39,14 @@ interface Written {
   readonly label?: DeviceLabel | undefined;
 }
 
+/** A write that has begun. */
+interface Writing {
+  readonly number: number;
+  readonly labelId: string | undefined;
+  /** Undefined until the write and its session have ended. */
+  came: Written | undefined;
+}
+
 interface LabelOptions {
   readonly devices: DeviceTable;
   readonly sessions: SessionOrders;
@@ -56,6 +64,8 @@ export class Labels {
   readonly #told = new Map<Device, LabelFinding | undefined>();
   /** Running reads. A device has one at a time, because each one of a hung drive occupies a thread. */
   readonly #reading = new Map<Device, Promise<void>>();
+  /** Latest writes. An order that is repeated in its session joins the write. */
+  readonly #writing = new Map<Device, Writing>();
 
   constructor(options: LabelOptions) {
     this.#options = options;
@@ -99,10 +109,16 @@ export class Labels {
       return { outcome: { ...run, outcome, message, stamp } };
     };
     const device = devices.get(run.deviceId);
+    const answerOf = async (writing: Writing): Promise<Written> => {
+      const written = await devices.until(() => writing.came);
+      return written ?? answer("pending", `the label of device ${device.id} is being written`);
+    };
+    const begun = this.#writing.get(device);
+    if (begun?.number === number && begun.labelId === label?.labelId) return answerOf(begun);
     const wish = { number, purpose: "label" as const, diskId: "", holderHostId: "" };
     const wereUsers = this.#placeOf(device).isUsers;
     const [opened] = await sessions.open([run], wish, stamp);
-    // The session ends in any case: the registry repeats the order in another one, and not at all once it has found a label.
+    // The session ends in any case: the registry may not repeat the order once it has found a label.
     // I/O in flight holds up the end. While its bytes have a session, no table of runs is written.
     const end = async (): Promise<void> => {
       while ((await sessions.close([run], number, stamp))[0]?.outcome === "pending");
@@ -111,7 +127,8 @@ export class Labels {
       void end().catch(() => undefined);
       return opened ? { outcome: opened } : answer("unknown_device", "");
     }
-    let came: Written | undefined;
+    const writing: Writing = { number, labelId: label?.labelId, came: undefined };
+    this.#writing.set(device, writing);
     void this.#write(device, number, { label, wereUsers })
       .then(
         (): Written => ({ ...answer("done", ""), label }),
@@ -120,11 +137,10 @@ export class Labels {
       .then((written) => end().then(() => written))
       .catch((error: unknown) => answer("io_error", messageOf(error)))
       .then((written) => {
-        came = written;
+        writing.came = written;
         devices.changes.touch();
       });
-    const written = await devices.until(() => came);
-    return written ?? answer("pending", `the label of device ${device.id} is being written`);
+    return answerOf(writing);
   }
 
   /** Returns whether a disk has the device's first bytes. */
