@@ -115,6 +115,28 @@ describe("disk-registry and agents that know runs", () => {
     expect([told("remove the label of d1"), told("remove the label of d2")]).to.deep.equal([1, 0]);
   });
 
+  it("ask about a label that is being written until it is written, and begin another write after a failure", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.registry.agent("h1", ["d1"]);
+    agent.report = (device) => ({ ...device, labelState: LabelState.NONE });
+    const tries = () => new Set(agent.labelled).size;
+    agent.labelling = OrderOutcome.PENDING;
+    await agent.register({ knowsRuns: true });
+    agent.startHeartbeats(50);
+    await operator.addHost({ hostId: "h1" });
+    await eventually(() => expect(agent.labelled).to.have.length.above(2));
+    expect(tries()).to.equal(1);
+    agent.labelling = OrderOutcome.IO_ERROR;
+    await eventually(() => expect(tries()).to.equal(2));
+    agent.labelling = OrderOutcome.DONE;
+    await eventually(async () => {
+      const { labelId } = await fleet.registry.device("d1");
+      expect(agent.labelled.at(-1))
+        .to.match(new RegExp(` ${labelId}$`))
+        .and.have.length.above(32);
+    });
+  });
+
   it("free erased slices only once the agent has forgotten the erase, and erase them once", async () => {
     const agent = await agentWithSlices();
     let erases = 0;

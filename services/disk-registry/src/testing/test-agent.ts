@@ -71,6 +71,8 @@ export class TestAgent {
   closing: OrderOutcome = OrderOutcome.DONE;
   /** Outcome of orders about labels. */
   labelling: OrderOutcome = OrderOutcome.DONE;
+  /** Sessions and labels of these orders. */
+  readonly labelled: string[] = [];
   /** Values of the PENDING outcomes that a test asks for. An outcome of a session has them for each device. */
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
@@ -124,8 +126,9 @@ export class TestAgent {
         exportDisk: (request) => this.#export(request),
         unexportDisk: (request) => this.#unexport(request),
         closeSession: (request) => this.#close(request),
-        writeLabel: async ({ bootId, deviceId, stamp, sizeBytes, label }) => {
+        writeLabel: async ({ bootId, deviceId, stamp, sizeBytes, label, sessionNumber }) => {
           this.told.push(`${label ? "label" : "remove the label of"} ${deviceId}`);
+          this.labelled.push(`${deviceId} ${sessionNumber} ${label?.labelId}`);
           this.#requireBoot(bootId);
           const outcome = { deviceId, sizeBytes, stamp, message: "", outcome: this.labelling };
           return { outcome, label };

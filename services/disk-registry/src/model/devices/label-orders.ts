@@ -35,6 +35,14 @@ export function beginLabel(tx: RegistryTransaction, deviceId: DeviceId): LabelOr
   return { kind, host, device: ordered, sessionNumber, sizeBytes: headBytes(device.sliceBytes ?? 0) };
 }
 
+/** Returns whether the order is due as it was given, and no later session of the device has begun. */
+export function isLabelDueStill(tables: RegistryTables, { kind, host, device, sessionNumber }: LabelOrder): boolean {
+  const now = tables.devices.get(device.deviceId);
+  if (now?.lastSessionNumber !== sessionNumber || labelDue(now) !== kind) return false;
+  const isSameDevice = now.generation === device.generation && now.sliceBytes === device.sliceBytes;
+  return isSameDevice && hostToLabel(tables, device.deviceId)?.bootId === host.bootId;
+}
+
 /**
  * Records that the agent has written the label, or removed it. Changes nothing when the answer is about a former start of
  * the agent, or when the device has changed meanwhile, so that another label is due.
