@@ -362,12 +362,12 @@ describe("the page in a browser", function () {
   });
 
   it("announces work on a host, which its journal tells", async () => {
-    await open("Hosts", "host-4");
+    await open("Hosts", "host-5");
     const fields = { "For at most": "30m", Why: "new memory" };
     await act(
       "Maintenance",
       fields,
-      /its silence is no trouble.*diskmesh maintenance host-4 --for 30m --reason/,
+      /its silence is no trouble.*diskmesh maintenance host-5 --for 30m --reason/,
       /Done/,
     );
     await shows("#detail dl", /maintenance until \d/);
@@ -375,7 +375,7 @@ describe("the page in a browser", function () {
     await shows("#journal", /director: SetHostState.*maintenance reason none -> .*new memory/);
     await shows("#journal", /All changes since the registry's store was made are kept/);
     await act("Mark as online", {}, /What will happen/, /Done/);
-    await shows("#hosts tbody", /host-4 online/);
+    await shows("#hosts tbody", /host-5 online/);
   });
 
   it("tells of a size without room before it is sent", async () => {

@@ -23,6 +23,7 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
     await import("./trials/engine-flushes.js"),
     await import("./trials/drive-errors.js"),
   ],
+  turns: () => import("./trials/turns.js"),
   requests: () => import("./trials/requests.js"),
   fences: () => import("./trials/many-fences.js"),
   kills: () => import("./trials/engine-kills.js"),

@@ -17,38 +17,43 @@ const LATEST = 9;
 /** Tests that share the calls of dmsetup among them. */
 const TESTS = 30;
 /** Kills of a test at random moments. `ROUNDS` repeats the test. */
-const RANDOM_KILLS = 4;
+const RANDOM_KILLS = 10;
 
-/** The end of a life: before a call of dmsetup, or some time after its start. Without both it does everything. */
+/** The end of a life: before a call of dmsetup, or some time after its first step. Without both it does everything. */
 interface End {
   readonly lastCall?: number;
   readonly afterMs?: number;
 }
 
-/** Runs a life up to its end. Resolves to its steps, and to the writer of its disk. */
+/** Runs a life up to its end. Resolves to its steps, to its time in ms since the first one, and to the writer of its disk. */
 async function runLife(folder: string, { lastCall = 0, afterMs }: End) {
   const program = [...process.execArgv, process.argv[1] ?? "", "life", folder, `${lastCall}`];
   const life = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "inherit"] });
   const ended = once(life, "exit");
-  const timer = afterMs === undefined ? undefined : setTimeout(() => life.kill("SIGKILL"), afterMs);
+  let timer: NodeJS.Timeout | undefined;
+  let beganMs = 0;
   const steps: string[] = [];
   let writer: CheckedWriter | undefined;
   for await (const line of createInterface({ input: life.stdout })) {
     const [step = "", path = ""] = line.split(" ");
+    if (steps.length === 0) {
+      beganMs = performance.now();
+      if (afterMs !== undefined) timer = setTimeout(() => life.kill("SIGKILL"), afterMs);
+    }
     steps.push(step);
     if (step === "published") writer = await CheckedWriter.start(path, DEPTH);
   }
   const [, signal] = await ended;
   clearTimeout(timer);
   expect(signal).to.equal("SIGKILL");
-  return { steps, writer };
+  return { steps, lifeMs: performance.now() - beganMs, writer };
 }
 
-/** Kills a life at its end, and checks its next one. Returns whether the life did everything. */
-async function killAt(end: End): Promise<boolean> {
+/** Kills a life at its end, and checks its next one. Returns whether the life did everything, and its time in ms. */
+async function killAt(end: End): Promise<{ readonly isWhole: boolean; readonly lifeMs: number }> {
   await using devices = new Devices();
   const { folder } = await makeDrives(devices);
-  const { steps, writer } = await runLife(folder, end);
+  const { steps, lifeMs, writer } = await runLife(folder, end);
   const scene = new EngineScene("kernel", await formerLife(folder));
   devices.later(() => unwind(scene));
   await scene.start();
@@ -73,19 +78,17 @@ async function killAt(end: End): Promise<boolean> {
     expect(left, `left after ${steps}`).to.deep.equal([]);
   });
   count(`kills after ${steps.at(-1) ?? "nothing"}`);
-  return steps.length === STEPS.length;
+  return { isWhole: steps.length === STEPS.length, lifeMs };
 }
 
 describe("a life of the kernel engine that is killed", () => {
   for (let first = 1; first <= TESTS; first++)
     it(`before call ${first} of dmsetup, or any ${TESTS}th later one, loses no write and leaves nothing`, async () => {
-      for (let lastCall = first; !(await killAt({ lastCall })); lastCall += TESTS);
+      for (let lastCall = first; !(await killAt({ lastCall })).isWhole; lastCall += TESTS);
     });
 
   it("at a random moment loses no write and leaves nothing", async () => {
-    const beganMs = performance.now();
-    await killAt({});
-    const wholeMs = performance.now() - beganMs;
-    for (let kills = 0; kills < RANDOM_KILLS; kills++) await killAt({ afterMs: Math.random() * wholeMs });
+    const { lifeMs } = await killAt({});
+    for (let kills = 0; kills < RANDOM_KILLS; kills++) await killAt({ afterMs: Math.random() * lifeMs });
   });
 });

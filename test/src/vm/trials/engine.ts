@@ -8,7 +8,7 @@ import {
   noise,
   specOf,
 } from "@diskmesh/disk-agent/testing";
-import type { DeviceId, DiskId } from "@diskmesh/domain";
+import type { DiskId } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -18,7 +18,6 @@ import { call, unwind } from "./engine-drives.js";
 const BLOCK_BYTES = 4096;
 const DISK = "disk-1" as DiskId;
 const DEPTH = 16;
-const ROUNDS = 3;
 const SLICE_BYTES = DEVICE_BYTES / 4;
 const RECORD_BYTES = 64 * 1024;
 
@@ -216,36 +215,6 @@ describe("the kernel engine", () => {
     expect(scene.exports.list()).to.deep.equal([{ diskId: DISK, sessionNumber: 1, wentOn: true }]);
     await client.write(0, noise(BLOCK_BYTES), { fua: true });
     await client.disconnect();
-  });
-
-  it("in turns with node, a copy and an erase leaves the bytes of the last writer", async () => {
-    for (let round = 0; round < ROUNDS; round++) {
-      const [kernel, node, copy, erase] = [10 * round + 1, 10 * round + 2, 10 * round + 3, 10 * round + 4];
-      const [one, other] = [noise(DEVICE_BYTES), noise(DEVICE_BYTES)];
-      const byKernel = await scene.use(await scene.publish(DISK, kernel, ["a"]));
-      const before = await byKernel.read(0, DEVICE_BYTES);
-      expect(before.every((byte) => byte === 0)).to.equal(true);
-      await byKernel.write(0, one, { fua: true });
-      await scene.open(DISK, node, ["a"]);
-      const socket = await scene.exports.serve({ ...specOf(DISK, node, ["a"]), exportKind: "NBD" });
-      const byNode = await scene.connect(socket);
-      expect((await byNode.read(0, DEVICE_BYTES)).equals(one)).to.equal(true);
-      await byNode.write(0, other, { fua: true });
-      expect((await byNode.read(0, DEVICE_BYTES)).equals(other)).to.equal(true);
-      expect(scene.bytesOf("a").equals(other)).to.equal(true);
-      await scene.open("disk-2" as DiskId, copy, ["a", "b"]);
-      const [source, target] = [scene.fixture.device("a"), scene.fixture.device("b")];
-      await target.write(copy, 0, await source.read(copy, 0, DEVICE_BYTES), { fua: false });
-      await target.flush(copy, 0);
-      expect(scene.bytesOf("b").equals(other)).to.equal(true);
-      const stamp = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 1, deviceGeneration: 0 };
-      const run = { deviceId: "a" as DeviceId, offsetBytes: 0, sizeBytes: 0 };
-      await eventually(async () => {
-        const { outcome } = await scene.fixture.eraser.erase(run, erase, stamp);
-        expect(outcome.outcome).to.equal("done");
-      });
-      expect(scene.bytesOf("a").every((byte) => byte === 0)).to.equal(true);
-    }
   });
 });
 

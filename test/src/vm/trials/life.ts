@@ -6,7 +6,7 @@ import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 export const DISK = "disk-1" as DiskId;
 export const OTHER_DISK = "disk-2" as DiskId;
 /** Steps of a life. It prints a line once a step is done, that of `published` with the path of the disk. */
-export const STEPS = ["started", "published", "grown", "ended", "fenced", "detached"] as const;
+export const STEPS = ["begun", "started", "published", "grown", "ended", "fenced", "detached"] as const;
 /** Session of the disk, and the one that fences it. */
 export const SESSION = 1;
 const FENCE = 3;
@@ -30,6 +30,7 @@ export async function live(folder: string, lastCall: number): Promise<void> {
     },
   });
   const done = (step: (typeof STEPS)[number], path = "") => process.stdout.write(`${step} ${path}\n`);
+  done("begun");
   await scene.start();
   done("started");
   const spec = specOf(DISK, SESSION, ["a", "b"]);

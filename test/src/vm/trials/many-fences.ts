@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { beginBlockFlood, EngineScene } from "@diskmesh/disk-agent/testing";
+import { beginBlockFlood, EngineScene, specOf } from "@diskmesh/disk-agent/testing";
 import type { DeviceId, DiskId } from "@diskmesh/domain";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -12,8 +12,8 @@ import { expectSyncToFail } from "./failing-files.js";
 import { count, noteLongest } from "./tally.js";
 
 const DISK = "disk-1" as DiskId;
-/** Fences of a test. `ROUNDS` repeats the test. */
-const FENCES = 5;
+/** Orders of a test that fence its disk. `ROUNDS` repeats the test. */
+const FENCES = 20;
 /** The smallest xfs has 300 MiB. */
 const DEVICE_BYTES = 320 * 1024 * 1024;
 const SECTORS = DEVICE_BYTES / SECTOR_BYTES;
@@ -37,13 +37,19 @@ interface Writers {
   readonly elsewhere: CheckedWriter;
 }
 
-/** A disk on one half of a drive. Its session is fenced again and again, while another disk has the other half. */
+/**
+ * A disk on one half of a drive, in runs that have a leg each. Its session is fenced again and again, while another disk
+ * has the other half.
+ */
 class HalvedDrive {
   readonly #scene: EngineScene;
   #session = 1;
 
+  readonly #runs: ReturnType<typeof divide>;
+
   private constructor(
     folder: string,
+    runs: number,
     /** Device of device-mapper that is the half. */
     readonly half: string,
     /** Its name in /sys/block. */
@@ -51,10 +57,11 @@ class HalvedDrive {
   ) {
     const options = { deviceBytes: DEVICE_BYTES, whyNoBlockDevices: "the test uses sockets" };
     this.#scene = new EngineScene("kernel", { folder }, options);
+    this.#runs = divide("c" as DeviceId, runs);
   }
 
   /** `halfTable` returns the table of the half on a drive. */
-  static async make(devices: Devices, halfTable: (drive: string) => string): Promise<HalvedDrive> {
+  static async make(devices: Devices, halfTable: (drive: string) => string, runs: number): Promise<HalvedDrive> {
     const folder = temporaryFolder();
     mkdirSync(join(folder, "exports"));
     for (const name of ["a", "b"]) symlinkSync(await devices.drive(SECTORS), join(folder, name));
@@ -63,7 +70,7 @@ class HalvedDrive {
     const halves = [`0 ${SECTORS} linear ${pathOf(half)} 0`, `${SECTORS} ${SECTORS} linear ${drive} ${SECTORS}`];
     const shared = await devices.create("shared", halves.join("\n"));
     symlinkSync(pathOf(shared), join(folder, "shared"));
-    const made = new HalvedDrive(folder, half, `dm-${await info(half, "minor")}`);
+    const made = new HalvedDrive(folder, runs, half, `dm-${await info(half, "minor")}`);
     devices.later(() => unwind(made.#scene));
     // The fence of a failed test may wait for it.
     devices.later(() => call("dmsetup", "resume", half));
@@ -80,14 +87,21 @@ class HalvedDrive {
   /** Publishes the disk in the next session, and returns the path of its device. */
   async publish(): Promise<string> {
     this.#session += 2;
-    return realpathSync(await this.#scene.publish(DISK, this.#session, ["c"], DEVICE_BYTES));
+    expect(await this.#open(this.#session)).to.equal("done");
+    const { extents, ...spec } = specOf(DISK, this.#session, ["c"]);
+    const inRuns = this.#runs.flatMap((run) => extents.map((extent) => ({ ...extent, ...run })));
+    return realpathSync(await this.#scene.exports.serve({ ...spec, extents: inRuns }));
   }
 
-  /** Orders the session that fences the disk, and returns whether that is done within the time. */
-  async fence(waitMs = 60_000): Promise<string | undefined> {
-    const wish = { number: this.#session + 1, purpose: "disk" as const, diskId: DISK, holderHostId: "host-1" };
-    const run = { deviceId: "c" as DeviceId, offsetBytes: 0, sizeBytes: 0 };
-    return (await this.#scene.fixture.sessions.open([run], wish, STAMP, { waitMs }))[0]?.outcome;
+  /** Orders the session that fences all runs of the disk, and returns what differs of their outcomes within the time. */
+  fence(waitMs = 60_000): Promise<string> {
+    return this.#open(this.#session + 1, waitMs);
+  }
+
+  async #open(number: number, waitMs = 60_000): Promise<string> {
+    const wish = { number, purpose: "disk" as const, diskId: DISK, holderHostId: "host-1" };
+    const came = await this.#scene.fixture.sessions.open(this.#runs, wish, STAMP, { waitMs });
+    return [...new Set(came.map(({ outcome }) => outcome))].join(" and ");
   }
 
   /** Requests that have reached the half. */
@@ -96,10 +110,18 @@ class HalvedDrive {
   }
 }
 
+/** Returns runs of the same size that have all bytes of a device. */
+function divide(deviceId: DeviceId, runs: number) {
+  const sizeBytes = DEVICE_BYTES / runs;
+  return Array.from({ length: runs }, (_, index) => ({ deviceId, offsetBytes: index * sizeBytes, sizeBytes }));
+}
+
 interface Kind {
   /** Gives a published disk its load, and returns what is to be checked once the fence is granted. */
   readonly load: (drive: HalvedDrive, path: string) => Promise<() => Promise<void>>;
   readonly halfTable?: (drive: string) => string;
+  /** Runs of the disk, all of which an order fences; 1 by default. */
+  readonly runs?: number;
   readonly fence?: (drive: HalvedDrive, writers: Writers) => Promise<void>;
 }
 
@@ -158,13 +180,14 @@ function mounting(devices: Devices, type: "ext4" | "xfs", state: "dirty" | "froz
   };
 }
 
-/** Fences `FENCES` times. */
-async function fenceOften(devices: Devices, { load, halfTable = linear, fence = fenceAtOnce }: Kind): Promise<void> {
+/** Fences all runs of a disk `FENCES` times. */
+async function fenceOften(devices: Devices, kind: Kind): Promise<void> {
+  const { load, halfTable = linear, runs = 1, fence = fenceAtOnce } = kind;
   devices.keepDirtyPages();
   const blocked = blockedTasks();
-  const drive = await HalvedDrive.make(devices, halfTable);
+  const drive = await HalvedDrive.make(devices, halfTable, runs);
   const { neighbour, elsewhere } = await drive.startWriters();
-  for (let fences = 0; fences < FENCES; fences++) {
+  for (let orders = 0; orders < FENCES; orders++) {
     const check = await load(drive, await drive.publish());
     for (const each of [neighbour, elsewhere]) each.longestMs = 0;
     await fence(drive, { neighbour, elsewhere });
@@ -177,7 +200,7 @@ async function fenceOften(devices: Devices, { load, halfTable = linear, fence = 
     await check();
     await sleep(LATE_MS);
     expect(drive.counters().sectorsWritten, "sectors written since the grant").to.equal(sectorsWritten);
-    count("fences");
+    count("fences", runs);
   }
   for (const each of [neighbour, elsewhere]) await each.stop();
   expect([...neighbour.errors, ...elsewhere.errors]).to.deep.equal([]);
@@ -207,9 +230,9 @@ const KINDS: Readonly<Record<string, (devices: Devices) => Kind>> = {
   "of an xfs, mounted and dirty": (devices) => ({ load: mounting(devices, "xfs", "dirty") }),
   "of a frozen ext4": (devices) => ({ load: mounting(devices, "ext4", "frozen") }),
   "of a frozen xfs": (devices) => ({ load: mounting(devices, "xfs", "frozen") }),
-  "of a full queue on a slow drive": () => ({ load: writeOften, halfTable: slow }),
+  "of a full queue on a slow drive": () => ({ load: writeOften, halfTable: slow, runs: 4 }),
   "of writers on a drive that hangs": () => ({ load: writeOften, fence: fenceHung }),
-  "of writers": () => ({ load: writeOften }),
+  "of writers": () => ({ load: writeOften, runs: 8 }),
 };
 
 describe("fences beside a published run of the same drive", () => {
