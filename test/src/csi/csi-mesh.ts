@@ -55,7 +55,7 @@ export class CsiMesh implements AsyncDisposable {
 
   static async start(options: CsiMeshOptions): Promise<CsiMesh> {
     const { nodes = "instances", hosts, devicesPerHost, maxVolumesPerNode = 0 } = options;
-    const overrides = { "disk-agent": { engine: "auto" } };
+    const overrides = { "disk-agent": { engine: process.env.DISKMESH_ENGINE ?? "auto" } };
     const mesh = await TestMesh.start(wholeFleet({ hosts, devicesPerHost, deviceSizeBytes: DEVICE_BYTES, overrides }));
     const csi = new CsiMesh(mesh, nodes);
     try {

@@ -18,6 +18,7 @@ export const PROGRAMS = [
     "dd",
     "seq",
     "sh",
+    "chroot",
   ],
   ...["ip", "ln", "mkdir", "rm", "rmdir", "sleep"],
   ...["mkfs.ext4", "resize2fs", "e2fsck", "mkfs.xfs", "xfs_growfs", "xfs_repair"],

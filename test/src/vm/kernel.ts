@@ -1,11 +1,11 @@
 import { spawnSync } from "node:child_process";
-import { accessSync, appendFileSync, constants, readdirSync, rmSync } from "node:fs";
+import { accessSync, appendFileSync, constants, existsSync, readdirSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join, relative } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { Child, temporaryFolder } from "@diskmesh/testkit";
+import { Child, eventually, temporaryFolder } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { PROGRAMS, programPath, writeInitramfs } from "./initramfs.js";
 
@@ -26,11 +26,17 @@ const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
 /** Modules of the trials. Kernels that have some built in lack their modules. */
 const MODULES = [
   ...["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs", "nvmet-tcp", "nvme-tcp"],
+  ...["virtiofs", "overlay"],
   ...DRIVERS,
 ];
 const MODPROBE_TIMEOUT_MS = 60_000;
 /** Time limit of a start. */
 const START_TIMEOUT_MS = 900_000;
+/** Debian's package qemu-system-common has it outside of PATH. */
+const FILE_SERVER = "/usr/lib/qemu/virtiofsd";
+const FILE_SERVER_TIMEOUT_MS = 60_000;
+/** Programs of this machine that the trials with a whole mesh start. */
+const MESH_PROGRAMS = ["csi-sanity", "nbdfuse", "losetup", "mkfs.ext4"];
 const CONSOLE_END_LENGTH = 6_000;
 
 interface KernelFiles {
@@ -42,12 +48,15 @@ interface KernelFiles {
 /** Where the trials run: on this machine, or in a virtual machine with a kernel of its own. */
 export type Place = "here" | KernelFiles;
 
-/** Returns where trials can run, or the reason why they cannot. */
-export function findPlace(): Place | { readonly missing: string } {
+/** Returns where trials can run, or the reason why they cannot. With `seesMachine` a virtual machine mounts its files. */
+export function findPlace(seesMachine: boolean): Place | { readonly missing: string } {
+  const ofMesh = seesMachine ? MESH_PROGRAMS.filter((name) => !programPath(name)) : [];
+  if (ofMesh.length > 0) return { missing: `${ofMesh.join(", ")} not on PATH` };
   if (hasDeviceMapper()) return "here";
   if (process.arch !== "x64") return { missing: `the virtual machine is one of x64, this machine of ${process.arch}` };
   const programs = ["qemu-system-x86_64", "modprobe", "ldd", ...PROGRAMS].filter((name) => !programPath(name));
   if (programs.length > 0) return { missing: `${programs.join(", ")} not on PATH` };
+  if (seesMachine && !existsSync(FILE_SERVER)) return { missing: `no ${FILE_SERVER}` };
   const folder = process.env.DISKMESH_KERNEL ?? join(repositoryFolder, ".cache/kernel");
   const reasons: string[] = [];
   for (const root of [folder, "/"]) {
@@ -97,6 +106,13 @@ function namesIn(folder: string): string[] {
   }
 }
 
+interface KernelOptions {
+  /** A virtual machine can mount the files of this one. */
+  readonly seesMachine: boolean;
+  /** Time limit of a test, above the one that it has inside. */
+  readonly timeoutMs: number;
+}
+
 /** A kernel with device-mapper that runs the trials. */
 export class Kernel implements AsyncDisposable {
   #version = "";
@@ -104,27 +120,29 @@ export class Kernel implements AsyncDisposable {
   private constructor(
     private readonly folder: string,
     private readonly child: Child,
+    private readonly fileServer: Child | undefined,
     private readonly server: Server,
     private readonly socket: Socket,
     private readonly answers: AsyncIterator<string>,
     private readonly timeoutMs: number,
   ) {}
 
-  /**
-   * Starts it, and waits for its first line. `timeoutMs` is the limit of a test, above the one that it has inside.
-   */
-  static async start(place: Place, timeoutMs: number): Promise<Kernel> {
+  /** Starts it, and waits for its first line. */
+  static async start(place: Place, { seesMachine, timeoutMs }: KernelOptions): Promise<Kernel> {
     const folder = temporaryFolder();
     const path = join(folder, "port");
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(path, resolve));
     const connected = new Promise<Socket>((resolve) => server.once("connection", resolve));
+    const fileServer = seesMachine && place !== "here" ? await serveFiles(folder) : undefined;
     const [command, ...args] =
-      place === "here" ? [process.execPath, TRIALS, "serve", path] : await qemu(place, folder, path);
+      place === "here"
+        ? [process.execPath, TRIALS, "serve", path]
+        : await qemu(place, { folder, port: path, seesMachine });
     const child = new Child({ name: "kernel", command, args, logFile: join(folder, "console"), env: SETTINGS });
     const socket = await within(child, "no connection", connected, START_TIMEOUT_MS);
     const answers = createInterface({ input: socket })[Symbol.asyncIterator]();
-    const kernel = new Kernel(folder, child, server, socket, answers, timeoutMs);
+    const kernel = new Kernel(folder, child, fileServer, server, socket, answers, timeoutMs);
     try {
       kernel.#version = JSON.parse(await kernel.#answer("no start", START_TIMEOUT_MS)).kernel;
       return kernel;
@@ -158,18 +176,27 @@ export class Kernel implements AsyncDisposable {
     this.socket.destroy();
     this.child.signal("SIGKILL");
     await this.child.exited;
+    this.fileServer?.signal("SIGKILL");
+    await this.fileServer?.exited;
     await new Promise((resolve) => this.server.close(resolve));
     rmSync(this.folder, { recursive: true });
   }
 }
 
+/** Without spaces, at which a kernel divides its command line. */
 const SETTINGS = {
   /** A write that a drive does not answer holds a thread of the pool. */
   UV_THREADPOOL_SIZE: "64",
+  DISKMESH_REPOSITORY: encodeURI(repositoryFolder),
+  /** PATH of a virtual machine leads to its own programs. */
+  DISKMESH_PATH: encodeURI(process.env.PATH ?? ""),
 };
 
 /** Returns the command line of a virtual machine without KVM, which not every machine has. */
-async function qemu({ image, modules }: KernelFiles, folder: string, port: string): Promise<[string, ...string[]]> {
+async function qemu(
+  { image, modules }: KernelFiles,
+  { folder, port, seesMachine }: { folder: string; port: string; seesMachine: boolean },
+): Promise<[string, ...string[]]> {
   const { bundleInto } = await import(join(repositoryFolder, "deploy/local/bootstrap/bundle.mjs"));
   const code = join(folder, "code");
   await bundleInto(repositoryFolder, relative(repositoryFolder, code), { entryPoints: [TRIALS] });
@@ -187,7 +214,8 @@ async function qemu({ image, modules }: KernelFiles, folder: string, port: strin
     "qemu-system-x86_64",
     // The clock counts instructions, so that a busy machine makes the virtual one slow, and nothing late.
     ...["-icount", "shift=0"],
-    ...["-accel", "tcg", "-cpu", "max,la57=off", "-smp", "1", "-m", "1024"],
+    ...["-accel", "tcg", "-cpu", "max,la57=off", "-smp", "1"],
+    ...(seesMachine ? sharedMemory(folder) : ["-m", "1024"]),
     ...["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"],
     ...Object.entries(FAILING).flatMap(([name, args]) => ["-blockdev", failingBlocks(name), ...args]),
     ...["-kernel", image, "-initrd", initramfs, "-append", kernelArgs.join(" ")],
@@ -207,6 +235,30 @@ function failingBlocks(name: string): string {
   const failing = name === "flushes" ? "iotype=flush" : `iotype=write,sector=${FAILING_SECTOR}`;
   const error = `event=none,errno=5,${failing}`.replaceAll(/(^|,)/g, "$1inject-error.0.");
   return `driver=blkdebug,node-name=${name},image.driver=null-co,image.size=${4 * MIB_BYTES},image.read-zeroes=on,${error}`;
+}
+
+/** Serves the files of this machine read-only to a virtual machine. */
+async function serveFiles(folder: string): Promise<Child> {
+  const socket = fileSocket(folder);
+  const args = [`--socket-path=${socket}`, "-o", "source=/,cache=always,sandbox=chroot"];
+  const child = new Child({ name: "virtiofsd", command: FILE_SERVER, args, logFile: join(folder, "file-server") });
+  const listening = eventually(() => existsSync(socket));
+  await within(child, "virtiofsd does not listen", listening, FILE_SERVER_TIMEOUT_MS);
+  return child;
+}
+
+function fileSocket(folder: string): string {
+  return join(folder, "files");
+}
+
+/** Options of a virtual machine's memory, which the server of files shares. */
+function sharedMemory(folder: string): string[] {
+  return [
+    ...["-m", "4096", "-machine", "pc,memory-backend=memory"],
+    ...["-object", "memory-backend-memfd,id=memory,size=4G,share=on"],
+    ...["-chardev", `socket,id=files,path=${fileSocket(folder)}`],
+    ...["-device", "vhost-user-fs-pci,chardev=files,tag=machine"],
+  ];
 }
 
 /** Resolves like `work`; rejects with the end of the console when the kernel ends or takes too long. */

@@ -28,6 +28,7 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   fences: () => import("./trials/many-fences.js"),
   kills: () => import("./trials/engine-kills.js"),
   between: async () => [await import("./trials/between.js"), await import("./trials/between-kills.js")],
+  mesh: () => import("./trials/whole-mesh.js"),
 };
 
 const TEST_TIMEOUT_MS = 600_000;
