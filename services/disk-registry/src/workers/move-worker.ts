@@ -3,7 +3,6 @@ import {
   backoffMs,
   type DeviceId,
   type DiskId,
-  type HostId,
   messageOf,
   NotFoundError,
   OutdatedError,
@@ -31,7 +30,6 @@ import {
 import { leaveFailing, moveAway } from "../model/disks/removal-moves.js";
 import { recordOf } from "../model/disks/run-records.js";
 import { coveredRuns } from "../model/disks/session-plan.js";
-import type { Part } from "../model/store/disk-parts.js";
 import {
   type Device,
   type Disk,
@@ -43,6 +41,7 @@ import {
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
 import { grantOf } from "./session-grant.js";
+import type { WaitingMoves } from "./waiting-moves.js";
 import type { WorkContext } from "./work-context.js";
 
 /** Interval in ms at which a running copy is asked for its progress. */
@@ -81,8 +80,6 @@ export class MoveWorker {
   readonly #progress = new Map<DiskId, MoveProgress>();
   /** Sessions that this leader has opened on both devices of a copy between agents, by disk. */
   readonly #opened = new Map<DiskId, { readonly sessionNumber: number; readonly blockAddress: string }>();
-  /** Disks that wait for their turn, the first one longest, with the hosts of their sources. */
-  readonly #waiting = new Map<DiskId, HostId>();
   /** Tokens with which copies between agents go on, by disk. */
   readonly #resumable = new Map<DiskId, { readonly sessionNumber: number; readonly resumeToken: string }>();
 
@@ -90,8 +87,7 @@ export class MoveWorker {
     private readonly context: WorkContext,
     /** Called when the progress of a disk's move has changed. */
     private readonly onProgress: (diskId: DiskId) => void,
-    /** Has a disk processed that waits for its turn. */
-    private readonly wake: (diskId: DiskId) => void,
+    private readonly waiting: WaitingMoves,
   ) {}
 
   progressOf(diskId: DiskId): MoveProgress | undefined {
@@ -124,7 +120,7 @@ export class MoveWorker {
       case "none":
         this.#progress.delete(diskId);
         this.#opened.delete(diskId);
-        this.#waiting.delete(diskId);
+        this.waiting.delete(diskId);
         this.#resumable.delete(diskId);
         return "done";
       case "wait":
@@ -157,14 +153,14 @@ export class MoveWorker {
       const chosen = chooseAnyTarget(tx, [step, ...step.others], now);
       if ("spaces" in chosen) beginTarget(tx, chosen.moving, chosen.spaces);
       // Noted before a later transaction can end a copy, whose end wakes those that are noted.
-      else if (!chosen.isShort) this.#waiting.set(diskId, step.source.hostId);
-      return { ...chosen, hostId: step.source.hostId };
+      else if (!chosen.isShort) this.waiting.add(diskId, step.source.hostId);
+      return chosen;
     });
     if (found === undefined || "spaces" in found) {
-      this.#waiting.delete(diskId);
+      this.waiting.delete(diskId);
       return { retryAfterMs: 0 };
     }
-    if (found.isShort && this.#waiting.delete(diskId)) this.#wakeFirst(new Set([found.hostId]));
+    if (found.isShort) this.waiting.pass(diskId);
     this.#note(diskId, { waits: found.why, isShort: found.isShort });
     return { retryAfterMs: found.isShort ? WAIT_INTERVAL_MS : TURN_INTERVAL_MS };
   }
@@ -208,21 +204,6 @@ export class MoveWorker {
         return { retryAfterMs: backoffMs(step.move.attempts + 1, limits.backoff, random()) };
       }
     }
-  }
-
-  /** Has disks look for their turn once a copy of one of these parts has ended. */
-  async wakeNext(parts: readonly Part[]): Promise<void> {
-    if (this.#waiting.size === 0) return;
-    const deviceIds = parts.flatMap(({ copies }) => copies.map(({ deviceId }) => deviceId));
-    const hosts = await this.context.tablet.read(({ devices }) => deviceIds.map((id) => devices.get(id)?.hostId));
-    this.#wakeFirst(new Set(hosts));
-  }
-
-  /** Wakes the disk that has waited longest for its turn, and that of each of these hosts. */
-  #wakeFirst(hosts: ReadonlySet<HostId | undefined>): void {
-    const waiting = [...this.#waiting];
-    const next = [...hosts].map((hostId) => waiting.find(([, source]) => source === hostId));
-    for (const [diskId] of new Set([waiting[0], ...next].flatMap((each) => (each ? [each] : [])))) this.wake(diskId);
   }
 
   /** Has the part leave its new device, too, if that was to be left before it counted. Returns true. */

@@ -31,6 +31,7 @@ import { OrderWorker } from "./order-worker.js";
 import { PublicationWorker } from "./publication-worker.js";
 import { hostsThatMayLeave, RemovalWorker } from "./removal-worker.js";
 import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
+import { WaitingMoves } from "./waiting-moves.js";
 import { type WorkContext, workOf } from "./work-context.js";
 
 /** Returns whether the disk's host has a change to take up that it had not before. */
@@ -70,6 +71,7 @@ export class Workers {
   readonly #erases: WorkQueue;
   readonly #unexports: WorkQueue;
   readonly #moveWorker: MoveWorker;
+  readonly #waitingMoves: WaitingMoves;
   readonly #moves: WorkQueue;
   readonly #removals: WorkQueue;
   readonly #graceWorker: GraceWorker;
@@ -105,7 +107,8 @@ export class Workers {
       return erased === "done" ? labelWorker.process(deviceId as DeviceId, signal) : erased;
     });
     this.#unexports = this.#queue("unexports", maxPublications, (key, signal) => unexportWorker.process(key, signal));
-    this.#moveWorker = new MoveWorker(workOf("moves", context), moved, (diskId) => this.#moves.enqueue(diskId));
+    this.#waitingMoves = new WaitingMoves(context.tablet, (diskId) => this.#moves.enqueue(diskId));
+    this.#moveWorker = new MoveWorker(workOf("moves", context), moved, this.#waitingMoves);
     this.#moves = this.#queue("moves", maxMoves, (diskId, signal) =>
       this.#moveWorker.process(diskId as DiskId, signal),
     );
@@ -205,7 +208,7 @@ export class Workers {
     if (before === undefined || moveStateOf(before.parts) !== "copying") return;
     if (disk !== null && moveStateOf(disk.parts) === "copying") return;
     // Nobody waits for this work. A read fails only when the tablet is lost, which ends the process.
-    this.#moveWorker.wakeNext(before.parts).catch(() => {});
+    this.#waitingMoves.wakeNext(before.parts).catch(() => {});
   }
 
   /** Returns whether the disk on the device is to be moved, because the device is failing. */
