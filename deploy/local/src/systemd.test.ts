@@ -134,6 +134,13 @@ describe("the systemd units", () => {
       expect(analyzeWith("storage-network.conf", "disk-agent").verified).to.deep.equal([0, ""]);
     });
 
+    it("disk-agent with WireGuard is correct, and has the rights for it", () => {
+      const { verified, rights } = analyzeWith("wireguard.conf", "disk-agent");
+      expect(verified).to.deep.equal([0, ""]);
+      const given = [...rights.matchAll(/^✗ .*~(CAP_\S+)/gm)].map(([, right]) => right);
+      expect(given).to.have.members(["CAP_NET_ADMIN"]);
+    });
+
     it("the user of drivers is created, and is the one that services choose", () => {
       const chosen = readFileSync(join(repository, "packages/driver/src/host.ts"), "utf8");
       const [, user] = /DRIVER_USER = "(.+)"/.exec(chosen) ?? [];

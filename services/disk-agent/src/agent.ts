@@ -49,6 +49,7 @@ import { addServices } from "./services.js";
 import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
 import { repeat } from "./workers/repeat.js";
+import { keepWireGuard } from "./workers/wireguard-check.js";
 
 /** Starts cache, devices and exports, then the APIs. Returns the function that applies a reloaded config. */
 export async function startAgent(
@@ -83,6 +84,7 @@ export async function startAgent(
   const address = await serveRegistryApi(lifecycle, context, readiness, log);
   registerWithRegistry(lifecycle, context, address, { ...edges, io, readiness });
   watchDevices(lifecycle, context, log);
+  keepWireGuard(lifecycle, context, edges.nvme);
   await serveDirectorFace(lifecycle, context, links, readiness, log);
   return reloadConfig(context);
 }

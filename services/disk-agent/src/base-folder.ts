@@ -12,6 +12,8 @@ export interface BaseFolder {
   readonly runMark: string;
   /** Config of the running agent, for `--check-config`. */
   readonly runningConfig: string;
+  /** Private key of WireGuard. */
+  readonly wireguardKey: string;
   /** States of drivers; made when a driver keeps something. */
   readonly driverStates: string;
   readonly exports: string;
@@ -26,6 +28,7 @@ export function baseFolderPaths(baseFolder: string): BaseFolder {
     markFile: join(baseFolder, "agent-has-run"),
     runMark: join(baseFolder, "agent-runs.json"),
     runningConfig: join(baseFolder, "running-config.json"),
+    wireguardKey: join(baseFolder, "wireguard.key"),
     driverStates: join(baseFolder, "driver-states"),
     // The kernel names mounts, loop devices and working folders by the real path, and they are found by these names.
     exports: existsSync(exports) ? realpathSync(exports) : exports,

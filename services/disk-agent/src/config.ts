@@ -209,15 +209,23 @@ export const configSchema = z
         "Listen address for the hosts to which disks on this host's devices are published: NBD over TLS with a key per session. When absent, the host of `listen` with port 0. With port 0 the system chooses a port once, and the agent keeps it.",
       ),
     storageNetwork: z
-      .enum(["trusted"])
+      .enum(["wireguard", "trusted"])
       .optional()
       .describe(
-        'With engine "kernel". "trusted": disks of this engine reach parts on other hosts by NVMe/TCP, without encryption or authentication, where both hosts say so. Every machine and process that reaches the port can then read and write what is published. When absent, `node` carries such disks, over TLS.',
+        'With engine "kernel": disks of this engine reach parts on other hosts by NVMe/TCP where both hosts have the same word here. "wireguard": the agent sets up WireGuard between the hosts of present sessions, and lets only processes of root reach the port; it needs ip, wg and nft. "trusted": no encryption or authentication; every machine and process that reaches the port can read and write what is published. When absent, or where the hosts differ, `node` carries such disks, over TLS.',
+      ),
+    wireguardPort: z
+      .int()
+      .min(1)
+      .max(65_535)
+      .default(51_820)
+      .describe(
+        "UDP port of WireGuard, at all addresses of the host. Other hosts reach it at the host of `blockListen`, `advertisedAddress` or `listen`.",
       ),
     nvmeListen: listenConfig
       .optional()
       .describe(
-        "Listen address of NVMe/TCP, whose host is an IP address. When absent, the host of `blockListen` or `listen`, with port 4420.",
+        "Listen address of NVMe/TCP, whose host is an IP address. When absent, the host of `blockListen` or `listen`, with port 4420. With `wireguard` only its port counts: the address is inside WireGuard.",
       ),
     tls: withFacts(tlsConfig, { checkFiles: problemsOfIdentity }),
     join: joinKeys

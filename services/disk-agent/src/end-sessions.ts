@@ -41,7 +41,11 @@ export async function endLeftBlockDevices(baseFolder: string, log = silentLogger
 async function endMapped(baseFolder: string, nvme?: Nvme): Promise<readonly MappedDevice[]> {
   if ((await whyNoKernel()) !== undefined) return [];
   await nvme?.host.endLeftovers(() => false);
-  return new DeviceMapper(realpathSync(baseFolder)).endAll(() => nvme?.target.endAll() ?? Promise.resolve());
+  const mapper = new DeviceMapper(realpathSync(baseFolder));
+  return mapper.endAll(async () => {
+    await nvme?.target.endAll();
+    await nvme?.wireguard?.remove();
+  });
 }
 
 async function takeLock(baseFolder: string, required: boolean): Promise<FolderLock> {

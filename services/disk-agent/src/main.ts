@@ -21,7 +21,7 @@ await runService(
     return applyReload;
   },
   {
-    compareWithRunning: async (config) => [await describeEngine(config.engine), ...(await compareWithRunning(config))],
+    compareWithRunning: async (config) => [await describeEngine(config), ...(await compareWithRunning(config))],
     warnOfHost: hostWarnings,
     commands: { join: { help: JOIN_HELP, run: runJoin } },
     actions: {

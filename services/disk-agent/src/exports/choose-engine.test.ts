@@ -17,7 +17,7 @@ const chosen = async (engine: "auto" | "node" | "kernel") =>
 describe("the engine of a host", () => {
   it("is the one that the config names", async () => {
     expect(await chosen("node")).to.equal("node");
-    expect(await describeEngine("node")).to.equal(
+    expect(await describeEngine({ engine: "node" })).to.equal(
       "engine node carries the bytes of disks; not kernel: the config names node",
     );
   });
@@ -25,7 +25,7 @@ describe("the engine of a host", () => {
   it("is kernel without a name where the host can carry bytes there, else node, and says why", async () => {
     const reason = await whyNoKernel();
     expect(await chosen("auto")).to.equal(reason === undefined ? "kernel" : "node");
-    const text = await describeEngine("auto");
+    const text = await describeEngine({ engine: "auto" });
     if (reason === undefined) expect(text).to.match(/^engine kernel carries the bytes of disks/);
     else expect(text).to.include(`engine node carries the bytes of disks; not kernel: ${reason}: it needs root`);
   });
@@ -50,7 +50,7 @@ describe("the engine of a host", () => {
     const { PATH } = process.env;
     process.env.PATH = "/nowhere";
     try {
-      expect(await describeEngine("kernel")).to.match(/^engine is "kernel", but .*(dmsetup|root)/);
+      expect(await describeEngine({ engine: "kernel" })).to.match(/^engine is "kernel", but .*(dmsetup|root)/);
     } finally {
       process.env.PATH = PATH;
     }

@@ -6,6 +6,8 @@ import { DeviceMapper, whyNoKernel } from "../kernel/device-mapper.js";
 import { type DriveErrors, openDriveErrors } from "../kernel/drive-errors.js";
 import { GuardedFiles } from "../kernel/guarded-files.js";
 import { makeNvme, type Nvme, type NvmeConfig } from "../kernel/nvme.js";
+import { Verbs } from "../kernel/verbs.js";
+import { whyNoWireGuard } from "../kernel/wireguard.js";
 import type { EngineName } from "./engine.js";
 
 /** Engine of a host, and why it is not kernel. */
@@ -55,13 +57,18 @@ export async function chooseEngine(
 }
 
 /** Returns what --check-config says about the engine. */
-export async function describeEngine(named: "auto" | EngineName): Promise<string> {
+export async function describeEngine({
+  engine: named,
+  storageNetwork,
+}: Pick<AgentConfig, "engine"> & Partial<Pick<AgentConfig, "storageNetwork">>): Promise<string> {
   try {
     const { engine, whyNotKernel } = await choose(named);
     const reasons = whyNotKernel === undefined ? [] : [`not kernel: ${whyNotKernel}`];
     const driveErrors = engine === "kernel" ? await openDriveErrors(silentLogger) : undefined;
     if (typeof driveErrors === "string") reasons.push(driveErrors);
     else await driveErrors?.close();
+    const whyNot = storageNetwork === "wireguard" ? await whyNoWireGuard(new Verbs()) : undefined;
+    if (whyNot !== undefined) reasons.push(`storageNetwork is "wireguard", but ${whyNot}`);
     return [`engine ${engine} carries the bytes of disks`, ...reasons].join("; ");
   } catch (error) {
     return messageOf(error);

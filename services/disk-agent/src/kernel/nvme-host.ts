@@ -105,6 +105,11 @@ export class NvmeHost {
     return `host ${name.hostId} of device ${name.deviceId} cannot be reached by NVMe/TCP (${states[0] ?? "not connected"})`;
   }
 
+  /** Returns the hosts to whose devices this host is connected, or connects again. */
+  async hosts(): Promise<readonly HostId[]> {
+    return (await this.#controllers()).flatMap(({ nqn }) => parseNqn(nqn)?.hostId ?? []);
+  }
+
   /** Ends the connections of a session. */
   async disconnect(sessionNumber: number): Promise<void> {
     await this.#disconnect((session) => session === sessionNumber);

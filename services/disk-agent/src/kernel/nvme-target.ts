@@ -23,6 +23,8 @@ interface NvmeTargetOptions {
   readonly machineBootId: () => Promise<string>;
   /** Address at which the kernel listens. */
   readonly listen: NvmeAddress;
+  /** Number of the port in the kernel's configuration; that of TCP when absent. */
+  readonly portId?: number | undefined;
   readonly log: Logger;
 }
 
@@ -95,16 +97,16 @@ export class NvmeTarget {
 
   /** Makes the leg a namespace of the session's subsystem, or tells the holder's kernel that the namespace has grown. */
   async share(nqn: string, name: NamespaceName, { number, uuid, startBytes, check }: SharedLeg): Promise<void> {
-    const { verbs, listen } = this.#options;
+    const { verbs, listen, portId = listen.port } = this.#options;
     const { host, port } = listen;
     const family = { 0: "", 4: "ipv4", 6: "ipv6" }[isIP(host)] ?? "";
     if (family === "")
       throw new InvalidArgumentError(`nvmeListen needs an IP address, and has ${JSON.stringify(host)}`);
-    const make = { what: `the NVMe/TCP port ${port}`, script: OPEN_PORT, args: [host, `${port}`, family] };
+    const make = { what: `the NVMe/TCP port ${port}`, script: OPEN_PORT, args: [host, `${port}`, family, `${portId}`] };
     await verbs.run(PORT, make);
     const what = `the NVMe/TCP namespace of device ${name.deviceId} in session ${name.sessionNumber}`;
     const ids = [namespaceUuid(nqn, name), namespaceNguid(nqn, name, startBytes)];
-    await verbs.run(nqn, { what, script: SHARE, args: [nqn, ...ids, pathOf(number), uuid, `${port}`] }, check);
+    await verbs.run(nqn, { what, script: SHARE, args: [nqn, ...ids, pathOf(number), uuid, `${portId}`] }, check);
   }
 
   /** Ends the session's subsystems. Resolves once they have no leg any more, also when the kernel hangs for some time. */
@@ -144,11 +146,10 @@ for each in "subsystems/$1"*; do
   if [ -d "$each" ]; then echo "\${each#subsystems/}"; fi
 done`;
 
-/** Makes the port, whose number is that of TCP. It listens while it has subsystems. */
+/** Makes the port, which listens while it has subsystems. */
 const OPEN_PORT = `
-host=$1 number=$2 family=$3
+host=$1 number=$2 family=$3 port=ports/$4
 cd ${CONFIG}
-port=ports/$number
 [ -d "$port" ] || mkdir "$port"
 read -r now < "$port/addr_traddr" || now=
 if [ "$now" = "$host" ]; then

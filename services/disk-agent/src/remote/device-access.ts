@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { messageOf, parseHostId, UnavailableError } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
@@ -11,7 +11,7 @@ import { WHOLE_DEVICE } from "../model/runs.js";
 import { SESSION_KEY_BYTES, sessionAt, whyOutdated } from "../model/sessions.js";
 import type { NbdExport } from "../nbd/handshake.js";
 import { exportNameOf, parseSessionIdentity, type SessionIdentity } from "./session-identity.js";
-import { parseShareRequest, type ShareAnswer, type ShareVerb } from "./share-request.js";
+import { parseShareRequest, type ShareAnswer, type ShareRequest } from "./share-request.js";
 
 /** A device that a holder's connection has opened. */
 export interface OpenedDevice {
@@ -27,7 +27,7 @@ export class DeviceAccess {
   readonly #ledger: Ledger;
   readonly #machineBootId: string;
   readonly #takeOverTimeoutMs: number;
-  readonly #nvme: Pick<Nvme, "target" | "address" | "whyNot"> | undefined;
+  readonly #nvme: Omit<Nvme, "host"> | undefined;
 
   constructor(options: {
     devices: DeviceTable;
@@ -40,7 +40,7 @@ export class DeviceAccess {
     /** Time in ms that a new connection waits for the I/O of the connection that it replaces. */
     takeOverTimeoutMs: number;
     /** Present where the kernel carries the bytes. */
-    nvme?: Pick<Nvme, "target" | "address" | "whyNot"> | undefined;
+    nvme?: Omit<Nvme, "host"> | undefined;
   }) {
     this.#devices = options.devices;
     this.#ledger = options.ledger;
@@ -108,23 +108,28 @@ export class DeviceAccess {
   }
 
   /** Answers a holder that has proved the key, and asks for its part by NVMe/TCP. */
-  async answer(verb: ShareVerb, identity: string): Promise<ShareAnswer> {
+  async answer({ verb, identity, publicKey }: ShareRequest): Promise<ShareAnswer> {
     const named = parseSessionIdentity(identity);
     if (named === undefined) throw new Error(`identity ${JSON.stringify(identity)} has no key`);
-    const { whyNot = this.#nvme === undefined ? "the device's host has another engine than kernel" : undefined } =
-      this.#nvme ?? {};
+    if (this.#nvme === undefined) return { whyNot: "the device's host has another engine than kernel" };
+    const { whyNot, wireguard } = this.#nvme;
     if (whyNot !== undefined) return { whyNot };
+    if ((publicKey !== undefined) !== (wireguard?.isUsed === true))
+      return { whyNot: `storageNetwork in the config of host ${this.#ledger.memory.hostId} is not that of its holder` };
     try {
-      return verb === "offer" ? {} : await this.#share(named);
+      return verb === "offer" ? {} : await this.#share(this.#nvme, named, publicKey);
     } catch (error) {
       return { error: messageOf(error) };
     }
   }
 
-  async #share({ deviceId, offsetBytes, sessionNumber }: Named): Promise<ShareAnswer> {
-    if (this.#nvme === undefined) throw new Error("no NVMe/TCP");
-    const { target, address } = this.#nvme;
-    const { hostId, tabletId } = this.#ledger.memory;
+  async #share(
+    { target, address, wireguard }: Omit<Nvme, "host">,
+    { deviceId, offsetBytes, sessionNumber }: Named,
+    publicKey: string | undefined,
+  ): Promise<ShareAnswer> {
+    const { memory } = this.#ledger;
+    const { hostId, tabletId } = memory;
     const fleet = fleetOf(tabletId);
     const device = this.#devices.get(deviceId);
     const nqn = await target.begin(fleet, sessionNumber);
@@ -134,7 +139,10 @@ export class DeviceAccess {
     if (run === undefined || guard === undefined) throw new Error(`device ${deviceId} has no guard`);
     const leg = await device.legs.share({ sessionNumber, run, guard });
     await target.share(nqn, { fleet, hostId, sessionNumber, deviceId, offsetBytes }, leg);
-    return { nqn, ...address };
+    if (publicKey === undefined || wireguard === undefined) return { nqn, ...address };
+    const { holderHostId = "" } = sessionAt(memory, deviceId, offsetBytes) ?? {};
+    const isNew = await wireguard.admit(parseHostId(holderHostId), publicKey);
+    return { nqn, ...address, ...wireguard.side, isNew };
   }
 
   async #untilQuiet(device: Device, { sessionNumber, offsetBytes }: Named, signal: AbortSignal): Promise<void> {

@@ -123,7 +123,7 @@ export class DeviceListener implements ListeningForHolders {
     const { access, limits, log } = this.#options;
     const { identity, socket, greeting } = await this.#proved(raw);
     const asked = parseShareRequest(identity);
-    if (asked !== undefined) return tell(socket, formatAnswer(await access.answer(asked.verb, asked.identity)), limits);
+    if (asked !== undefined) return tell(socket, formatAnswer(await access.answer(asked)), limits);
     const connection = new AbortController();
     const end = (): void => {
       connection.abort(new UnavailableError("the connection has ended"));

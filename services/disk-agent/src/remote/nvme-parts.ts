@@ -1,19 +1,21 @@
-import { lookup } from "node:dns/promises";
-import { isIP } from "node:net";
 import { type DeviceId, type Logger, parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
+import { ipAddressOf } from "../host/ip-address.js";
 import type { RemoteKernelParts } from "../kernel/kernel-engine.js";
 import type { KernelPart, TakenPart } from "../kernel/kernel-part.js";
 import type { Nvme } from "../kernel/nvme.js";
 import type { FoundNamespace } from "../kernel/nvme-host.js";
-import { fleetOf, isSubsystemOf, type NamespaceName } from "../kernel/nvme-names.js";
+import { fleetOf, isSubsystemOf, type NamespaceName, type NvmeAddress } from "../kernel/nvme-names.js";
+import type { WireGuard } from "../kernel/wireguard.js";
+import { innerAddressOf } from "../kernel/wireguard-names.js";
 import { exportDeviceOf, linkOf } from "../model/exports.js";
 import type { ExportDevice, ExportSpec } from "../model/memory.js";
+import { isPublicKey } from "../model/wireguard.js";
 import { formatSessionIdentity } from "./session-identity.js";
 import { askForShare, formatShareRequest, type ShareAnswer, type ShareVerb } from "./share-request.js";
 
 interface NvmePartsOptions {
-  readonly nvme: Pick<Nvme, "host" | "whyNot">;
+  readonly nvme: Pick<Nvme, "host" | "whyNot" | "wireguard">;
   readonly ledger: Ledger;
   readonly log: Logger;
 }
@@ -67,6 +69,11 @@ class NvmePart implements KernelPart {
     return this.#device.sessionNumber ?? this.#spec.sessionNumber;
   }
 
+  get #wireguard(): WireGuard | undefined {
+    const { wireguard } = this.#options.nvme;
+    return wireguard?.isUsed === true ? wireguard : undefined;
+  }
+
   get #name(): NamespaceName {
     const { hostId } = this.#device;
     const fleet = fleetOf(this.#options.ledger.memory.tabletId);
@@ -83,7 +90,8 @@ class NvmePart implements KernelPart {
     const now = exportDeviceOf(memory, { diskId, sessionNumber: exportSession, ...link }) ?? this.#device;
     const { host, port } = parseHostPort("block_address", now.blockAddress);
     const session = formatSessionIdentity({ ...link, sessionNumber: this.#sessionNumber });
-    const identity = formatShareRequest(verb, session);
+    const { publicKey } = this.#wireguard?.side ?? {};
+    const identity = formatShareRequest({ verb, identity: session, publicKey });
     const key = Buffer.from(now.sessionKey, "hex");
     const answer = await askForShare({ host, port, identity, key }, new AbortController().signal).catch(
       (error: Error): ShareAnswer => ({ error: error.message }),
@@ -97,13 +105,24 @@ class NvmePart implements KernelPart {
 
   async take(): Promise<TakenPart> {
     const name = this.#name;
-    const { nqn, host, port, whyNot } = await this.ask("share");
+    const { nqn, host, port, whyNot, publicKey = "", endpoint = "", isNew = false } = await this.ask("share");
     if (nqn === undefined || host === undefined || port === undefined || !isSubsystemOf(nqn, name))
       throw new UnavailableError(
         `host ${name.hostId} does not serve device ${this.deviceId} by NVMe/TCP: ${whyNot ?? "its answer names no subsystem of the session"}`,
         { about: { device_id: this.deviceId } },
       );
-    const address = { host: isIP(host) === 0 ? (await lookup(host)).address : host, port };
+    const wireguard = this.#wireguard;
+    if (wireguard === undefined) return this.#connect(name, nqn, { host: await ipAddressOf(host), port });
+    if (!isPublicKey(publicKey))
+      throw new UnavailableError(`host ${name.hostId} answered with no public key of WireGuard`, {
+        about: { device_id: this.deviceId },
+      });
+    // Other addresses would not be inside WireGuard, whatever the host has answered.
+    const inside = { host: innerAddressOf(name.hostId), port };
+    return wireguard.reach(name.hostId, { publicKey, endpoint, isNew }, () => this.#connect(name, nqn, inside));
+  }
+
+  async #connect(name: NamespaceName, nqn: string, address: NvmeAddress): Promise<TakenPart> {
     const { offsetBytes = 0, sizeBytes } = this.#device;
     return this.#taken(await this.#options.nvme.host.connect(name, { nqn, address }, offsetBytes + sizeBytes));
   }

@@ -8,7 +8,7 @@ import { DeviceFixture } from "../testing/device-fixture.js";
 import { DeviceAccess } from "./device-access.js";
 import { DeviceListener } from "./device-listener.js";
 import { formatSessionIdentity } from "./session-identity.js";
-import { askForShare, formatShareRequest, type ShareVerb } from "./share-request.js";
+import { askForShare, formatShareRequest, parseShareRequest, type ShareVerb } from "./share-request.js";
 
 const SIZE_BYTES = 65_536;
 const BOOT_ID = "boot-1";
@@ -41,7 +41,7 @@ describe("a holder that asks for NVMe/TCP", () => {
   const session = formatSessionIdentity({ deviceId: "a" as DeviceId, sessionNumber: 1 });
   const ask = (verb: ShareVerb, identity = session, proof = key) =>
     askForShare(
-      { host: "127.0.0.1", port: listener.port, identity: formatShareRequest(verb, identity), key: proof },
+      { host: "127.0.0.1", port: listener.port, identity: formatShareRequest({ verb, identity }), key: proof },
       new AbortController().signal,
     );
 
@@ -54,6 +54,18 @@ describe("a holder that asks for NVMe/TCP", () => {
     await rejection(ask("offer", session, randomBytes(32)), Error);
     await rejection(ask("offer", "a/2"), Error);
     expect((await ask("offer", "b/1")).whyNot).to.match(/serves nothing by NVMe\/TCP, or refuses the session$/);
+  });
+
+  it("has a request of the same form with and without a key of WireGuard", () => {
+    const publicKey = `${"a".repeat(42)}A=`;
+    for (const request of [{ publicKey }, {}].map((each) => ({
+      verb: "share" as const,
+      identity: "a/65536/1",
+      ...each,
+    })))
+      expect(parseShareRequest(formatShareRequest(request))).to.deep.equal({ publicKey: undefined, ...request });
+    expect(parseShareRequest("share@key:a/1")).to.equal(undefined);
+    expect(parseShareRequest("a/1")).to.equal(undefined);
   });
 
   it("is not taken for a connection, which goes on", async () => {

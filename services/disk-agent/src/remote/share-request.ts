@@ -1,3 +1,4 @@
+import { isPublicKey } from "../model/wireguard.js";
 import { connectOverTls, type TlsTarget, UnknownIdentityError } from "../nbd/tls.js";
 
 /** `offer` asks whether a host serves a part by NVMe/TCP, and `share` makes it do so. */
@@ -13,20 +14,34 @@ export interface ShareAnswer {
   readonly nqn?: string | undefined;
   readonly host?: string | undefined;
   readonly port?: number | undefined;
+  /** Public key and endpoint of the host's WireGuard, inside which the address is. */
+  readonly publicKey?: string | undefined;
+  readonly endpoint?: string | undefined;
+  /** True when the holder was no peer of that WireGuard before. */
+  readonly isNew?: boolean | undefined;
+}
+
+/** Request of a holder, in place of the identity of an NBD connection. */
+export interface ShareRequest {
+  readonly verb: ShareVerb;
+  readonly identity: string;
+  /** Public key of the holder's WireGuard; undefined for NVMe/TCP without it. */
+  readonly publicKey?: string | undefined;
 }
 
 const MAX_ANSWER_BYTES = 4_096;
 const TIMEOUT_MS = 20_000;
 
-/** Returns the identity with which a holder asks, in place of the one of an NBD connection. */
-export function formatShareRequest(verb: ShareVerb, identity: string): string {
-  return `${verb}:${identity}`;
+/** Returns the identity with which a holder asks. TLS proves all of it with the key of the session. */
+export function formatShareRequest({ verb, identity, publicKey }: ShareRequest): string {
+  return `${verb}${publicKey === undefined ? "" : `@${publicKey}`}:${identity}`;
 }
 
 /** Returns what a holder asks; undefined for the identity of an NBD connection. */
-export function parseShareRequest(text: string): { readonly verb: ShareVerb; readonly identity: string } | undefined {
-  const [, verb, identity = ""] = /^(offer|share):(.+)$/.exec(text) ?? [];
-  return verb === undefined ? undefined : { verb: verb as ShareVerb, identity };
+export function parseShareRequest(text: string): ShareRequest | undefined {
+  const [, verb, publicKey, identity = ""] = /^(offer|share)(?:@([^:]+))?:(.+)$/.exec(text) ?? [];
+  if (verb === undefined || (publicKey !== undefined && !isPublicKey(publicKey))) return undefined;
+  return { verb: verb as ShareVerb, identity, publicKey };
 }
 
 /**
@@ -68,7 +83,7 @@ function parseAnswer(text: string): ShareAnswer {
   } catch {
     throw new Error(`the answer is malformed: ${JSON.stringify(text.slice(0, 200))}`);
   }
-  const { whyNot, error, nqn, host, port } = (answer ?? {}) as Record<string, unknown>;
+  const { whyNot, error, nqn, host, port, publicKey, endpoint, isNew } = (answer ?? {}) as Record<string, unknown>;
   const textOf = (value: unknown) => (typeof value === "string" ? value : undefined);
   return {
     whyNot: textOf(whyNot),
@@ -76,5 +91,8 @@ function parseAnswer(text: string): ShareAnswer {
     nqn: textOf(nqn),
     host: textOf(host),
     port: Number.isInteger(port) ? Number(port) : undefined,
+    publicKey: textOf(publicKey),
+    endpoint: textOf(endpoint),
+    isNew: isNew === true,
   };
 }

@@ -27,6 +27,7 @@ import { linkOverNbd } from "../remote/device-link.js";
 import { DeviceListener } from "../remote/device-listener.js";
 import { NvmeParts } from "../remote/nvme-parts.js";
 import { openRemotePart } from "../remote/wiring.js";
+import { tidyWireGuard } from "../workers/wireguard-check.js";
 import { BlockClient } from "./block-client.js";
 import { DeviceFixture, LEADER, makeDeviceFile, runOf } from "./device-fixture.js";
 import { holdersOf } from "./file-holders.js";
@@ -177,6 +178,11 @@ export class EngineScene {
     this.#listener = await DeviceListener.start(listener);
     this.#listener.requireListening();
     return this.#listener.port;
+  }
+
+  /** Does what the agent does from time to time. */
+  async tidyWireGuard(): Promise<void> {
+    if (this.#nvme !== undefined) await tidyWireGuard(this.#nvme, this.fixture.ledger.memory);
   }
 
   /** Opens a session on the devices and serves the disk in it. */

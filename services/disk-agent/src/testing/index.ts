@@ -6,6 +6,8 @@ export { dmsetup } from "../kernel/device-mapper.js";
 export { DriveErrors } from "../kernel/drive-errors.js";
 export { type Nvme, nvmeOf } from "../kernel/nvme.js";
 export { type Verb, Verbs } from "../kernel/verbs.js";
+export { WireGuard } from "../kernel/wireguard.js";
+export { innerAddressOf, interfaceOf } from "../kernel/wireguard-names.js";
 export { beginBlockFlood } from "./block-client.js";
 export { engineContract } from "./engine-contract.js";
 export { DEVICE_BYTES, type DiskClient, EngineScene, noise, specOf } from "./engine-scene.js";

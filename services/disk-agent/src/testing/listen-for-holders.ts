@@ -9,7 +9,7 @@ export function listenForHolders(access: () => DeviceAccess, maxInFlightBytes: n
     access: {
       keyOf: (identity) => access().keyOf(identity),
       open: (identity, connection) => access().open(identity, connection),
-      answer: (verb, identity) => access().answer(verb, identity),
+      answer: (request) => access().answer(request),
     },
     host: "127.0.0.1",
     port: 0,
