@@ -44,6 +44,8 @@ const TOOLS = [
   },
   { name: "modprobe", since: "30", apt: "kmod", why: "finds and loads its modules", usedBy: "test/src/vm" },
   { name: "dmsetup", since: "1.02", apt: "dmsetup", why: "makes devices there", usedBy: "test/src/vm" },
+  { name: "wg", since: "1.0", apt: "wireguard-tools", why: "sets up WireGuard there", usedBy: "test/src/vm" },
+  { name: "nft", since: "1.0", apt: "nftables", why: "keeps strangers off there", usedBy: "test/src/vm" },
   { name: "mkfs.xfs", since: "6.1", apt: "xfsprogs", why: "makes a file system there", usedBy: "test/src/vm" },
   { name: "mkfs.ext4", since: "1.47", apt: "e2fsprogs", why: "makes a file system there", usedBy: "test/src/vm" },
   { name: "fio", since: "3.33", apt: "fio", why: "reads back what a disk has acknowledged", usedBy: "moves" },

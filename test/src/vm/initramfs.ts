@@ -20,7 +20,7 @@ export const PROGRAMS = [
     "sh",
     "chroot",
   ],
-  ...["ip", "ln", "mkdir", "rm", "rmdir", "sleep"],
+  ...["ip", "ln", "mkdir", "rm", "rmdir", "sleep", "wg", "nft", "nsenter", "unshare"],
   ...["mkfs.ext4", "resize2fs", "e2fsck", "mkfs.xfs", "xfs_growfs", "xfs_repair"],
 ];
 

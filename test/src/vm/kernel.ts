@@ -26,7 +26,7 @@ const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
 /** Modules of the trials. Kernels that have some built in lack their modules. */
 const MODULES = [
   ...["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs", "nvmet-tcp", "nvme-tcp"],
-  ...["virtiofs", "overlay"],
+  ...["virtiofs", "overlay", "wireguard", "nf_tables", "veth"],
   ...DRIVERS,
 ];
 const MODPROBE_TIMEOUT_MS = 60_000;

@@ -29,6 +29,7 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   kills: () => import("./trials/engine-kills.js"),
   between: async () => [await import("./trials/between.js"), await import("./trials/between-kills.js")],
   mesh: () => import("./trials/whole-mesh.js"),
+  wireguard: () => import("./trials/wireguard.js"),
 };
 
 const TEST_TIMEOUT_MS = 600_000;

@@ -1,6 +1,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { DEVICE_BYTES, EngineScene, type Nvme, nvmeOf, specOf, type Verbs } from "@diskmesh/disk-agent/testing";
+import {
+  DEVICE_BYTES,
+  EngineScene,
+  innerAddressOf,
+  type Nvme,
+  nvmeOf,
+  specOf,
+  type Verbs,
+  type WireGuard,
+} from "@diskmesh/disk-agent/testing";
 import { type DiskId, type HostId, silentLogger } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -13,7 +22,7 @@ export const DISK = "disk-1" as DiskId;
 export const HOLDER = "host-1" as HostId;
 export const STORAGE = "host-2" as HostId;
 export const KEY = "5a".repeat(32);
-const PORTS = { [HOLDER]: 4421, [STORAGE]: 4420 };
+export const portOf = (hostId: HostId): number => (hostId === HOLDER ? 4421 : 4420);
 const FAIL_AFTER_MS = 3_000;
 
 interface HostOptions {
@@ -21,13 +30,16 @@ interface HostOptions {
   readonly whyNot?: string | undefined;
   readonly verbs?: Verbs;
   readonly bootId?: () => Promise<string>;
+  /** WireGuard of a host that does not call its storage network trusted. */
+  readonly wireguard?: WireGuard;
 }
 
-/** NVMe/TCP of a host that calls its storage network trusted. */
-function nvmeFor(hostId: HostId, { whyNot, ...options }: HostOptions = {}): Nvme {
-  const address = { host: "127.0.0.1", port: PORTS[hostId] ?? 0 };
+/** NVMe/TCP of a host. */
+function nvmeFor(hostId: HostId, { whyNot, wireguard, ...options }: HostOptions = {}): Nvme {
+  const host = wireguard === undefined ? "127.0.0.1" : innerAddressOf(hostId);
+  const address = { host, port: portOf(hostId) };
   const sides = nvmeOf({ hostId, nvmeListen: address, remoteIoTimeoutMs: FAIL_AFTER_MS }, silentLogger, options);
-  return { ...sides, address, whyNot };
+  return { ...sides, address, whyNot, wireguard };
 }
 
 type Former = ConstructorParameters<typeof EngineScene>[1];
