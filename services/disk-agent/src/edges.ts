@@ -1,13 +1,13 @@
 import type { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import type { Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
-import type { EndBlockDevices } from "./block-device/block-devices.js";
+import type { IoCounters } from "./base/io-counters.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
-import type { FileOpener } from "./devices/open-file.js";
+import type { DriveErrors } from "./devices/drive-errors.js";
+import type { EndBlockDevices } from "./engines/block-devices.js";
+import type { FileOpener } from "./files/open-file.js";
 import type { DeviceMapper } from "./kernel/device-mapper.js";
-import type { DriveErrors } from "./kernel/drive-errors.js";
 import type { Nvme } from "./kernel/nvme.js";
-import type { IoCounters } from "./nbd/io-counters.js";
 import type { ListenNbd } from "./nbd/server.js";
 import type { LinkDevice } from "./remote/device-link.js";
 import type { ListenForHolders } from "./remote/device-listener.js";

@@ -1,15 +1,15 @@
 import { runService } from "@diskmesh/service";
 import { startAgent } from "./agent.js";
-import { configSchema } from "./config.js";
-import { endSessions } from "./end-sessions.js";
+import { configSchema } from "./base/config.js";
+import { hostWarnings } from "./commands/check-host.js";
+import { printDriveRules } from "./commands/drive-rules.js";
+import { endSessions } from "./commands/end-sessions.js";
+import { JOIN_HELP, runJoin } from "./commands/join-command.js";
+import { printStatus } from "./commands/status.js";
 import { describeEngine } from "./exports/choose-engine.js";
-import { hostWarnings } from "./host/check-host.js";
-import { printDriveRules } from "./host/drive-rules.js";
 import { joinIfNew } from "./joins/join.js";
-import { JOIN_HELP, runJoin } from "./joins/join-command.js";
 import { keepRenewed } from "./joins/renewal.js";
 import { compareWithRunning } from "./running-config.js";
-import { printStatus } from "./status.js";
 
 await runService(
   "disk-agent",

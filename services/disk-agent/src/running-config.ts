@@ -3,11 +3,11 @@ import { isDeepStrictEqual } from "node:util";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { type Logger, messageOf } from "@diskmesh/domain";
 import { changedKeys } from "@diskmesh/service";
-import { baseFolderPaths } from "./base-folder.js";
-import type { AgentConfig } from "./config.js";
+import { baseFolderPaths } from "./base/base-folder.js";
+import type { AgentConfig } from "./base/config.js";
+import { AGENT_LIMITS } from "./base/limits.js";
+import { agentOf } from "./commands/status.js";
 import { addNewDevices } from "./devices/reload-devices.js";
-import { AGENT_LIMITS } from "./limits.js";
-import { agentOf } from "./status.js";
 
 type Devices = readonly AgentConfig["devices"][number][];
 

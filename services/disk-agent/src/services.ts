@@ -1,7 +1,7 @@
 import { AgentDriverServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, allowChange, offer, type RpcServer } from "@diskmesh/rpc";
-import type { AgentContext } from "./context.js";
+import type { AgentContext } from "./calls/context.js";
 import { attachDevices } from "./handlers/attach-devices.js";
 import { closeSession } from "./handlers/close-session.js";
 import { copyDevice } from "./handlers/copy-device.js";

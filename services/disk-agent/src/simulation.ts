@@ -1,13 +1,13 @@
 /** Parts for a simulator that runs an agent without a process. */
 export { registerWithRegistry, startHolding, watchDevices } from "./agent.js";
+export { configSchema } from "./base/config.js";
+export { UNCOUNTED } from "./base/io-counters.js";
+export { AGENT_LIMITS, type AgentLimits } from "./base/limits.js";
 export type { CacheFileSystem } from "./cache/cache-file.js";
-export { configSchema } from "./config.js";
-export type { AgentContext } from "./context.js";
-export type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./devices/open-file.js";
+export type { AgentContext } from "./calls/context.js";
 export type { AgentEdges } from "./edges.js";
-export type { DiskPart } from "./exports/disk-part.js";
+export type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./files/open-file.js";
 export { diskDigest } from "./labels/disk-digest.js";
-export { AGENT_LIMITS, type AgentLimits } from "./limits.js";
 export { latestRecord, type RecordSlots, slotToWrite } from "./model/copies/copy-record.js";
 export { beginDraining, cut, endOfFailed } from "./model/copies/cut.js";
 export {
@@ -44,8 +44,8 @@ export type { AgentMemory } from "./model/memory.js";
 export { decodeRecord, RECORD_BYTES } from "./model/run-record.js";
 export { decodeTable } from "./model/run-table.js";
 export { highestSession } from "./model/sessions.js";
-export { UNCOUNTED } from "./nbd/io-counters.js";
 export type { ListenNbd } from "./nbd/server.js";
+export type { DiskPart } from "./parts/disk-part.js";
 export { type DeviceLink, type LinkDevice, LinkLostError } from "./remote/device-link.js";
 export type { ListenForHoldersOptions } from "./remote/device-listener.js";
 export { formatSessionIdentity } from "./remote/session-identity.js";

@@ -9,11 +9,11 @@ export interface Modules {
   "disk-agent/devices/device": typeof import("../../../services/disk-agent/src/devices/device.js");
   "disk-agent/devices/device-place": typeof import("../../../services/disk-agent/src/devices/device-place.js");
   "disk-agent/devices/device-table": typeof import("../../../services/disk-agent/src/devices/device-table.js");
-  "disk-agent/devices/eraser": typeof import("../../../services/disk-agent/src/devices/eraser.js");
-  "disk-agent/devices/session-orders": typeof import("../../../services/disk-agent/src/devices/session-orders.js");
-  "disk-agent/exports/range-locks": typeof import("../../../services/disk-agent/src/exports/range-locks.js");
+  "disk-agent/orders/eraser": typeof import("../../../services/disk-agent/src/orders/eraser.js");
+  "disk-agent/orders/session-orders": typeof import("../../../services/disk-agent/src/orders/session-orders.js");
+  "disk-agent/mirror/range-locks": typeof import("../../../services/disk-agent/src/mirror/range-locks.js");
   "disk-agent/handlers/order-devices": typeof import("../../../services/disk-agent/src/handlers/order-devices.js");
-  "disk-agent/labels/follow-drives": typeof import("../../../services/disk-agent/src/labels/follow-drives.js");
+  "disk-agent/orders/follow-drives": typeof import("../../../services/disk-agent/src/orders/follow-drives.js");
   "disk-agent/labels/run-records": typeof import("../../../services/disk-agent/src/labels/run-records.js");
   "disk-agent/labels/run-tables": typeof import("../../../services/disk-agent/src/labels/run-tables.js");
   "disk-agent/model/copy-mark": typeof import("../../../services/disk-agent/src/model/copy-mark.js");
@@ -28,7 +28,7 @@ export interface Modules {
   "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
   "disk-agent/model/runs": typeof import("../../../services/disk-agent/src/model/runs.js");
   "disk-agent/model/sessions": typeof import("../../../services/disk-agent/src/model/sessions.js");
-  "disk-agent/registration-wire": typeof import("../../../services/disk-agent/src/registration-wire.js");
+  "disk-agent/calls/registration-wire": typeof import("../../../services/disk-agent/src/calls/registration-wire.js");
   "disk-agent/remote/device-access": typeof import("../../../services/disk-agent/src/remote/device-access.js");
   "disk-agent/workers/heartbeats": typeof import("../../../services/disk-agent/src/workers/heartbeats.js");
   "disk-registry/agents/agent-clients": typeof import("../../../services/disk-registry/src/agents/agent-clients.js");

@@ -118,7 +118,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     foundBy: 315,
     replaced: [
       inPlaceOf(
-        "disk-agent/registration-wire",
+        "disk-agent/calls/registration-wire",
         "parseRegistrationAnswer",
         ({ parseRegistrationAnswer }) =>
           (message) => {
@@ -150,7 +150,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     foundBy: 4,
     replaced: [
       inPlaceOf(
-        "disk-agent/devices/session-orders",
+        "disk-agent/orders/session-orders",
         "SessionOrders",
         ({ SessionOrders }) =>
           class extends SessionOrders {

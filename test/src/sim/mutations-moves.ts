@@ -239,7 +239,7 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     scenario: "disks move",
     replaced: [
       inPlaceOf(
-        "disk-agent/exports/range-locks",
+        "disk-agent/mirror/range-locks",
         "RangeLocks",
         ({ RangeLocks }) =>
           class extends RangeLocks {

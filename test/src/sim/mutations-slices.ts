@@ -20,7 +20,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
     scenario: "drives change places",
     replaced: [
       inPlaceOf(
-        "disk-agent/labels/follow-drives",
+        "disk-agent/orders/follow-drives",
         "FollowDrives",
         ({ FollowDrives }) =>
           class extends FollowDrives {

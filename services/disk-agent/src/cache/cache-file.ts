@@ -3,7 +3,7 @@ import * as nodeFiles from "node:fs/promises";
 import { type FileSystem, replaceFile } from "@diskmesh/atomic-file";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
-import { agentMetrics } from "../metrics.js";
+import { agentMetrics } from "../base/metrics.js";
 import { encodeSlot, encodeSlots, fitsSlot, slotBytesFor, slotOffset } from "./slots.js";
 
 /** An existing file that is written in place. */

@@ -1,10 +1,10 @@
 import { type DeviceId, InvalidArgumentError, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import { BELOW_SESSIONS } from "../files/in-flight.js";
 import { LABEL_AREA } from "../model/label.js";
 import { type AgentMemory, isWanted } from "../model/memory.js";
 import { describeRun, endOf, type Run } from "../model/runs.js";
 import { isBytesOfUser, sessionAt, whyOutdated } from "../model/sessions.js";
 import type { GrantedRuns } from "./granted-runs.js";
-import { BELOW_SESSIONS } from "./in-flight.js";
 
 /** State of a device that decides who may use it. */
 export interface Accessed {

@@ -1,7 +1,7 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { expect } from "chai";
+import type { FileFacts } from "../files/open-file.js";
 import { type DeviceConfig, whyUnfit } from "./device-place.js";
-import type { FileFacts } from "./open-file.js";
 
 const MIB = 1024 * 1024;
 

@@ -7,10 +7,10 @@ import {
   isKnownSame,
   sizeChangeText,
 } from "@diskmesh/domain";
+import type { DeviceFailure } from "../files/device-file.js";
+import type { FileFacts } from "../files/open-file.js";
 import type { RememberedIdentity } from "../model/memory.js";
-import type { DeviceFailure } from "./device-file.js";
 import type { DeviceProblem } from "./device-problem.js";
-import type { FileFacts } from "./open-file.js";
 
 /** A device as the agent's configuration describes it. */
 export interface DeviceConfig {

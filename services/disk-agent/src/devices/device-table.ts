@@ -1,18 +1,18 @@
 import { type DeviceId, type Logger, messageOf, NotFoundError } from "@diskmesh/domain";
 import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
+import { DeviceFile, type FileUser } from "../files/device-file.js";
+import { HeldFiles } from "../files/held-files.js";
+import type { FileOpener } from "../files/open-file.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import type { NvmeTarget } from "../kernel/nvme-target.js";
 import type { HeldBytes } from "../model/held-bytes.js";
 import type { MappedRole } from "../model/mapped-devices.js";
 import { isWanted } from "../model/memory.js";
 import { Device } from "./device.js";
-import { DeviceFile, type FileUser } from "./device-file.js";
 import type { DeviceConfig } from "./device-place.js";
 import type { HangLimits } from "./device-problem.js";
 import { HardwareErrors } from "./hardware-errors.js";
-import { HeldFiles } from "./held-files.js";
-import type { FileOpener } from "./open-file.js";
 
 export interface DeviceTableOptions {
   readonly devices: readonly DeviceConfig[];

@@ -1,15 +1,6 @@
 import { type DeviceId, DeviceIoError, type FileMarks, messageOf } from "@diskmesh/domain";
 import { Slots } from "@diskmesh/service";
-import { Legs } from "../kernel/legs.js";
-import type { ByteRange } from "../model/held-bytes.js";
-import { LABEL_BYTES } from "../model/label.js";
-import { endOf, type Run, WHOLE_DEVICE } from "../model/runs.js";
-import { type Access, notAttached, requireAccess, whyNotKept } from "./access.js";
-import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
-import type { DeviceOptions } from "./device-options.js";
-import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
-import { type DeviceProblem, hangOf, isHardwareError } from "./device-problem.js";
-import { DriverWarnings } from "./driver-warnings.js";
+import type { DeviceFailure, DeviceFile, FileUser } from "../files/device-file.js";
 import {
   type ClearChunk,
   type ClearOptions,
@@ -19,12 +10,21 @@ import {
   type WriteOptions,
   writeBytes,
   writeDurably,
-} from "./file-bytes.js";
+} from "../files/file-bytes.js";
+import { BELOW_SESSIONS, InFlight, NO_SESSION, type Waiting } from "../files/in-flight.js";
+import { Legs } from "../files/legs.js";
+import type { FileFacts, OpenHandle } from "../files/open-file.js";
+import type { ByteRange } from "../model/held-bytes.js";
+import { LABEL_BYTES } from "../model/label.js";
+import { endOf, type Run, WHOLE_DEVICE } from "../model/runs.js";
+import { type Access, notAttached, requireAccess, whyNotKept } from "./access.js";
+import type { DeviceOptions } from "./device-options.js";
+import { type DeviceConfig, growthOf, requireInside, sizeIn, whyUnfit } from "./device-place.js";
+import { type DeviceProblem, hangOf, isHardwareError } from "./device-problem.js";
+import { DriverWarnings } from "./driver-warnings.js";
 import { GrantedRuns } from "./granted-runs.js";
-import { BELOW_SESSIONS, InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import { LabelCheck } from "./label-check.js";
 import { LostWrites } from "./lost-writes.js";
-import type { FileFacts, OpenHandle } from "./open-file.js";
 import { type DeviceOperation, OperationSums } from "./operation-sums.js";
 
 type Withdrawable<Options> = Options & { readonly signal?: AbortSignal };

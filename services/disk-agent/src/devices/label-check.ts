@@ -1,11 +1,11 @@
 import { type DeviceId, messageOf } from "@diskmesh/domain";
+import type { DeviceFailure } from "../files/device-file.js";
+import { readUpTo } from "../files/file-bytes.js";
+import { type InFlight, NO_SESSION } from "../files/in-flight.js";
+import type { OpenHandle } from "../files/open-file.js";
 import { decodeLabel, LABEL_BYTES, whyOtherLabel } from "../model/label.js";
 import { WHOLE_DEVICE } from "../model/runs.js";
-import type { DeviceFailure } from "./device-file.js";
 import type { DeviceOptions } from "./device-options.js";
-import { readUpTo } from "./file-bytes.js";
-import { type InFlight, NO_SESSION } from "./in-flight.js";
-import type { OpenHandle } from "./open-file.js";
 
 /** A device whose label is compared. */
 interface Checked {

@@ -1,6 +1,6 @@
-import type { DeviceOperation } from "../metrics.js";
+import type { DeviceOperation } from "../base/metrics.js";
 
-export type { DeviceOperation } from "../metrics.js";
+export type { DeviceOperation } from "../base/metrics.js";
 
 export interface Sums {
   operations: number;

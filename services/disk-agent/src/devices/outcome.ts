@@ -1,6 +1,6 @@
 import type { DeviceId, Stamp } from "@diskmesh/domain";
+import type { Waiting } from "../files/in-flight.js";
 import type { Run } from "../model/runs.js";
-import type { Waiting } from "./in-flight.js";
 
 /** Result of an order for one device, or for one run of it. */
 export interface DeviceOutcome extends Partial<Run> {

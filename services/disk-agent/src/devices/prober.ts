@@ -1,8 +1,8 @@
 import { type Clock, Slots } from "@diskmesh/service";
-import type { DriveErrors } from "../kernel/drive-errors.js";
 import type { Device } from "./device.js";
 import { hangOf } from "./device-problem.js";
 import type { DeviceTable } from "./device-table.js";
+import type { DriveErrors } from "./drive-errors.js";
 
 /** Maximum devices probed at once. Probes must leave threads for I/O. */
 const AT_ONCE = 4;

@@ -1,9 +1,9 @@
 import { type DeviceId, type Logger, messageOf, parseDeviceId } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
+import { expandGlob } from "../base/glob.js";
+import type { FileFacts, FileOpener } from "../files/open-file.js";
 import { type DiscoveryRule, type FoundFile, planDevices, type RefusedFile, type Skipped } from "../model/discovery.js";
 import type { DeviceTable } from "./device-table.js";
-import { expandGlob } from "./glob.js";
-import type { FileFacts, FileOpener } from "./open-file.js";
 
 export interface RescanResult {
   /** New devices, and devices whose file or its size has changed. */

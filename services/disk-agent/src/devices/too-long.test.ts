@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { checkConfig } from "@diskmesh/service";
 import { skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { configSchema } from "../config.js";
+import { configSchema } from "../base/config.js";
 import { type DeviceConfig, sizeIn, tooShort } from "./device-place.js";
 
 const TOO_LONG = 2 ** 53;

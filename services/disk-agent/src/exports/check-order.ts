@@ -1,8 +1,8 @@
 import { type HostId, InvalidArgumentError, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { DeviceTable } from "../devices/device-table.js";
+import type { EngineName, ServedDisk } from "../engines/engine.js";
 import { isMoving } from "../model/exports.js";
 import type { ExportDevice, ExportSpec } from "../model/memory.js";
-import type { EngineName, ServedDisk } from "./engine.js";
 
 interface Running {
   readonly sessionNumber: number;

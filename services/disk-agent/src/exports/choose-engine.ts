@@ -1,14 +1,14 @@
 import { realpathSync } from "node:fs";
 import { type Logger, messageOf, silentLogger, UnavailableError } from "@diskmesh/domain";
-import type { AgentConfig } from "../config.js";
-import { type FileOpener, makeFileOpener } from "../devices/open-file.js";
+import type { AgentConfig } from "../base/config.js";
+import { type DriveErrors, openDriveErrors } from "../devices/drive-errors.js";
+import type { EngineName } from "../engines/engine.js";
+import { GuardedFiles } from "../files/guarded-files.js";
+import { type FileOpener, makeFileOpener } from "../files/open-file.js";
 import { DeviceMapper, whyNoKernel } from "../kernel/device-mapper.js";
-import { type DriveErrors, openDriveErrors } from "../kernel/drive-errors.js";
-import { GuardedFiles } from "../kernel/guarded-files.js";
 import { makeNvme, type Nvme, type NvmeConfig } from "../kernel/nvme.js";
 import { Verbs } from "../kernel/verbs.js";
 import { whyNoWireGuard } from "../kernel/wireguard.js";
-import type { EngineName } from "./engine.js";
 
 /** Engine of a host, and why it is not kernel. */
 interface Choice {

@@ -1,6 +1,6 @@
 import { type DiskId, messageOf } from "@diskmesh/domain";
+import type { ServedDisk } from "../engines/engine.js";
 import type { AgentMemory } from "../model/memory.js";
-import type { ServedDisk } from "./engine.js";
 
 /** Why users of this host cannot use a disk that it is to serve. */
 export interface DiskProblem {

@@ -5,13 +5,13 @@ import { rejection } from "@diskmesh/domain/testing";
 import { systemClock } from "@diskmesh/service";
 import { Gate } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { BlockDevices } from "../block-device/block-devices.js";
+import { BlockDevices } from "../engines/block-devices.js";
+import { NodeEngine } from "../engines/node-engine.js";
 import type { ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
 import { type ListenNbd, NbdServer } from "../nbd/server.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ExportTable } from "./export-table.js";
-import { NodeEngine } from "./node-engine.js";
 
 const SIZE_BYTES = 8_192;
 const diskId = "disk-1" as DiskId;

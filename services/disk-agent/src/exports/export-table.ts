@@ -1,15 +1,15 @@
 import { type DiskId, type Logger, messageOf, NotFoundError, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { BlockDevices } from "../block-device/block-devices.js";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
+import type { BlockDevices } from "../engines/block-devices.js";
+import type { Engine, EngineName, ServedDisk } from "../engines/engine.js";
+import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
 import { decideExport, decideUnexport, isMoving } from "../model/exports.js";
 import type { IoQueue } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
 import { checkOrder, interruptedMirror } from "./check-order.js";
 import { type DiskProblem, DiskProblems } from "./disk-problems.js";
-import type { Engine, EngineName, ServedDisk } from "./engine.js";
-import type { Mirrored, MirrorStatus } from "./mirror.js";
 
 interface Running {
   readonly sessionNumber: number;

@@ -1,7 +1,7 @@
 import type { DiskIo } from "@diskmesh/api/registry";
 import { durationOf } from "@diskmesh/rpc";
+import type { DiskCounts } from "../base/io-counters.js";
 import type { IoQueue } from "../model/io-queue.js";
-import type { DiskCounts } from "../nbd/io-counters.js";
 
 /** Encodes the queue of a disk; an unknown one as empty. */
 export function encodeQueue(queue: IoQueue | undefined): Omit<DiskIo, keyof DiskCounts> {

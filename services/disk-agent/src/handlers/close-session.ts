@@ -1,7 +1,7 @@
 import type { CloseSessionRequest, CloseSessionResponse } from "@diskmesh/api/internal";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
-import { encodeOutcome, parseLeaderStamp, parseRuns, parseSessionNumber } from "../wire.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeOutcome, parseLeaderStamp, parseRuns, parseSessionNumber } from "../calls/wire.js";
 
 export async function closeSession(context: AgentContext, request: CloseSessionRequest): Promise<CloseSessionResponse> {
   const stamp = parseLeaderStamp(request.stamp);

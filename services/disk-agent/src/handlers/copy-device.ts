@@ -1,7 +1,7 @@
 import type { CopyDeviceRequest, CopyDeviceResponse } from "@diskmesh/api/internal";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
-import { encodeOutcome, parseCopyOrder, parseLeaderStamp } from "../wire.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeOutcome, parseCopyOrder, parseLeaderStamp } from "../calls/wire.js";
 
 export async function copyDevice(context: AgentContext, request: CopyDeviceRequest): Promise<CopyDeviceResponse> {
   const stamp = parseLeaderStamp(request.stamp);

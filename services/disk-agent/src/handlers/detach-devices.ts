@@ -1,5 +1,5 @@
 import type { DetachDevicesRequest, DetachDevicesResponse } from "@diskmesh/api/internal";
-import type { AgentContext } from "../context.js";
+import type { AgentContext } from "../calls/context.js";
 import { orderDevices } from "./order-devices.js";
 
 export async function detachDevices(

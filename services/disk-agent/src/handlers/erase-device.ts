@@ -1,7 +1,7 @@
 import type { EraseDeviceRequest, EraseDeviceResponse } from "@diskmesh/api/internal";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
-import { encodeOutcome, parseLeaderStamp, parseRun, parseSessionNumber } from "../wire.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeOutcome, parseLeaderStamp, parseRun, parseSessionNumber } from "../calls/wire.js";
 
 export async function eraseDevice(context: AgentContext, request: EraseDeviceRequest): Promise<EraseDeviceResponse> {
   const stamp = parseLeaderStamp(request.stamp);

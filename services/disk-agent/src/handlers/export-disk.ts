@@ -1,8 +1,8 @@
 import type { ExportDiskRequest, ExportDiskResponse } from "@diskmesh/api/internal";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeOutcome, parseExportSpec, parseLeaderStamp, parseOpened } from "../calls/wire.js";
 import { isGranted } from "../devices/outcome.js";
-import { encodeOutcome, parseExportSpec, parseLeaderStamp, parseOpened } from "../wire.js";
 
 export async function exportDisk(context: AgentContext, request: ExportDiskRequest): Promise<ExportDiskResponse> {
   const { config, limits, sessions, exports } = context;

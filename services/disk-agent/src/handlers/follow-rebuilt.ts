@@ -6,7 +6,7 @@ import {
 } from "@diskmesh/api/internal";
 import { ExportKind } from "@diskmesh/api/registry";
 import { InvalidStateError, OutdatedError, parseId } from "@diskmesh/domain";
-import type { AgentContext } from "../context.js";
+import type { AgentContext } from "../calls/context.js";
 import type { ExportDevice, ExportSpec } from "../model/memory.js";
 import { obeyRebuilt, requireFleet } from "../model/registration.js";
 import { describeAgent } from "../workers/registration.js";

@@ -1,8 +1,8 @@
 import type { GetMirrorRequest, GetMirrorResponse } from "@diskmesh/api/internal";
 import { parseDeviceId, parseDiskId } from "@diskmesh/domain";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
-import { encodeMirror, parseLeaderStamp, parseOffset, parseSessionNumber } from "../wire.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeMirror, parseLeaderStamp, parseOffset, parseSessionNumber } from "../calls/wire.js";
 
 export async function getMirror(context: AgentContext, request: GetMirrorRequest): Promise<GetMirrorResponse> {
   const stamp = parseLeaderStamp(request.stamp);

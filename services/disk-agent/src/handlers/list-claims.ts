@@ -1,9 +1,9 @@
 import type { ListClaimsRequest, ListClaimsResponse } from "@diskmesh/api/internal";
 import { parseDeviceId } from "@diskmesh/domain";
-import type { AgentContext } from "../context.js";
+import type { AgentContext } from "../calls/context.js";
+import { parseOffset } from "../calls/wire.js";
 import { encodeLabel } from "../labels/label-wire.js";
 import { encodeClaim } from "../labels/record-wire.js";
-import { parseOffset } from "../wire.js";
 
 /** Each run of a page is read from the drive. */
 const MAX_PAGE = 100;

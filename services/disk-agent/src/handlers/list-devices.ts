@@ -1,7 +1,7 @@
 import type { ListDevicesResponse } from "@diskmesh/api/internal";
-import type { AgentContext } from "../context.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeAgentDevice } from "../calls/wire.js";
 import { highestNumbers } from "../model/highest-numbers.js";
-import { encodeAgentDevice } from "../wire.js";
 
 export async function listDevices({ bootId, devices, ledger }: AgentContext): Promise<ListDevicesResponse> {
   // The answer contains stamps of obeyed orders, so these must be durable first.

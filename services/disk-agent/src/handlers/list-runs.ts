@@ -1,7 +1,7 @@
 import type { ListRunsRequest, ListRunsResponse } from "@diskmesh/api/internal";
 import { parseDeviceId } from "@diskmesh/domain";
-import type { AgentContext } from "../context.js";
-import { encodeRun, parseOffset } from "../wire.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeRun, parseOffset } from "../calls/wire.js";
 
 const MAX_PAGE = 10_000;
 

@@ -1,9 +1,9 @@
 import type { OpenSessionRequest, OpenSessionResponse } from "@diskmesh/api/internal";
 import { parseDiskId, parseHostId } from "@diskmesh/domain";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeOutcome, parseLeaderStamp, parseRuns, parseSessionKey, parseSessionNumber } from "../calls/wire.js";
 import { isGranted } from "../devices/outcome.js";
-import { encodeOutcome, parseLeaderStamp, parseRuns, parseSessionKey, parseSessionNumber } from "../wire.js";
 
 export async function openSession(context: AgentContext, request: OpenSessionRequest): Promise<OpenSessionResponse> {
   const { config, limits, sessions, holders } = context;

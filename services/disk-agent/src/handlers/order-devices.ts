@@ -1,9 +1,9 @@
 import type { DeviceOrder, DeviceOutcome } from "@diskmesh/api/internal";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeOutcome, parseOrders } from "../calls/wire.js";
 import { decideEach, type OrderKind } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
-import { encodeOutcome, parseOrders } from "../wire.js";
 
 /** Runs AttachDevices and DetachDevices: decides all orders, stores them with one write, then executes each. */
 export async function orderDevices(

@@ -1,5 +1,5 @@
 import type { RescanDevicesResponse } from "@diskmesh/api/internal";
-import type { AgentContext } from "../context.js";
+import type { AgentContext } from "../calls/context.js";
 
 export async function rescanDevices({ bootId, rescan }: AgentContext): Promise<RescanDevicesResponse> {
   const { changedDeviceIds, skipped, pendingPaths } = await rescan.run();

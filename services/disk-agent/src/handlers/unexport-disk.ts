@@ -1,8 +1,8 @@
 import type { UnexportDiskRequest, UnexportDiskResponse } from "@diskmesh/api/internal";
 import { parseDiskId } from "@diskmesh/domain";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
-import { encodeOutcome, parseLeaderStamp, parseOpened, parseSessionNumber } from "../wire.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeOutcome, parseLeaderStamp, parseOpened, parseSessionNumber } from "../calls/wire.js";
 
 export async function unexportDisk(context: AgentContext, request: UnexportDiskRequest): Promise<UnexportDiskResponse> {
   const { limits, ledger, sessions, exports } = context;

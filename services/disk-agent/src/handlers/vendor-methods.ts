@@ -9,7 +9,7 @@ import type {
   ListMethodsResponse,
 } from "@diskmesh/api/internal";
 import type { CallContext } from "@diskmesh/rpc";
-import type { AgentContext } from "../context.js";
+import type { AgentContext } from "../calls/context.js";
 
 export async function listMethods(
   { vendors }: AgentContext,

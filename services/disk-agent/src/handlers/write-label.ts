@@ -1,10 +1,10 @@
 import type { WriteLabelRequest, WriteLabelResponse } from "@diskmesh/api/internal";
 import { InvalidStateError } from "@diskmesh/domain";
-import { acceptFrom } from "../accept-request.js";
-import type { AgentContext } from "../context.js";
+import { acceptFrom } from "../calls/accept-request.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeOutcome, parseLeaderStamp, parseSessionNumber } from "../calls/wire.js";
 import { parseLabel, parseLabelRun } from "../labels/label-wire.js";
 import { withDevice } from "../model/memory.js";
-import { encodeOutcome, parseLeaderStamp, parseSessionNumber } from "../wire.js";
 
 export async function writeLabel(context: AgentContext, request: WriteLabelRequest): Promise<WriteLabelResponse> {
   const stamp = parseLeaderStamp(request.stamp);

@@ -14,9 +14,9 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { hostRequest } from "@diskmesh/pki";
-import type { AgentConfig } from "../config.js";
+import type { AgentConfig } from "../base/config.js";
+import { parseToken } from "../base/join-token.js";
 import { askForCertificate, authorityOf } from "./ask-registry.js";
-import { parseToken } from "./join-token.js";
 
 /** Gets the files of `tls` by the token of the config, unless the certificate exists. */
 export async function joinIfNew(

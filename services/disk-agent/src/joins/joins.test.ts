@@ -14,8 +14,8 @@ import {
 import { systemClock } from "@diskmesh/service";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { runJoin } from "./join-command.js";
-import { parseToken } from "./join-token.js";
+import { parseToken } from "../base/join-token.js";
+import { runJoin } from "../commands/join-command.js";
 import { renewIfDue } from "./renewal.js";
 
 const HOST = "host-3" as HostId;

@@ -6,8 +6,8 @@ import { joinedHostUri, type Logger } from "@diskmesh/domain";
 import { hostRequest } from "@diskmesh/pki";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { type Clock, type Lifecycle, systemClock } from "@diskmesh/service";
-import type { AgentConfig } from "../config.js";
-import { repeat } from "../workers/repeat.js";
+import type { AgentConfig } from "../base/config.js";
+import { repeat } from "../base/repeat.js";
 import { requireOwn } from "./join.js";
 
 /** Fraction of a certificate's lifetime after which the agent asks for another one. */

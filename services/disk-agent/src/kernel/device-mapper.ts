@@ -3,7 +3,6 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
-import { runProgram } from "../block-device/loop.js";
 import {
   createdNumber,
   cutSteps,
@@ -23,6 +22,7 @@ import {
   uuidOf,
   type WantedDevice,
 } from "../model/mapped-devices.js";
+import { runProgram } from "./loop.js";
 
 const PROGRAM = "dmsetup";
 /** Maximum time in ms of a call that waits for no drive. */

@@ -1,6 +1,6 @@
 import { readlink } from "node:fs/promises";
 import { basename } from "node:path";
-import { runProgram } from "../block-device/loop.js";
+import { runProgram } from "./loop.js";
 
 const COLUMNS = "MAJ:MIN,BACK-MAJ:MIN,BACK-INO";
 

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import type { Logger } from "@diskmesh/domain";
-import { baseFolderPaths } from "../base-folder.js";
-import { type AgentConfig, blockHostOf } from "../config.js";
+import { baseFolderPaths } from "../base/base-folder.js";
+import { type AgentConfig, blockHostOf } from "../base/config.js";
 import { machineBootId } from "../host/machine-boot-id.js";
 import { NvmeHost, whyNoNvme } from "./nvme-host.js";
 import type { NvmeAddress } from "./nvme-names.js";

@@ -2,8 +2,8 @@ import type { Logger } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
-import { BELOW_SESSIONS, NO_SESSION } from "../devices/in-flight.js";
-import type { OpenHandle } from "../devices/open-file.js";
+import { BELOW_SESSIONS, NO_SESSION } from "../files/in-flight.js";
+import type { OpenHandle } from "../files/open-file.js";
 import { LABEL_AREA, LABEL_BYTES } from "../model/label.js";
 import {
   decodeTable,

@@ -1,8 +1,8 @@
 import { readdir, readlink, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted } from "@diskmesh/domain";
-import { asDiskId, devicePathIn, socketPathIn } from "../exports/export-path.js";
-import { removeFile } from "../remove-file.js";
+import { removeFile } from "../base/remove-file.js";
+import { asDiskId, devicePathIn, socketPathIn } from "../engines/export-path.js";
 
 /** Symbolic links in a folder, one per disk and named by the disk's id, by which jobs on the host find their disks. */
 export class DiskLinks {

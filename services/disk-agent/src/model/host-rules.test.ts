@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect } from "chai";
-import { imageOf } from "../block-device/nbdfuse.js";
+import { imageOf } from "../engines/nbdfuse.js";
 import { driveRules, KEEP_OFF, lastingLink, parseUdevData, rejectsInLvm } from "./host-rules.js";
 
 const DISKS = new URL("../../../../deploy/host/59-diskmesh-disks.rules", import.meta.url);

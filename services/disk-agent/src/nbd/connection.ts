@@ -1,11 +1,10 @@
 import type { Socket } from "node:net";
 import { DeviceIoError, InvalidArgumentError, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
 import { Slots } from "@diskmesh/service";
-
-import type { DiskPart } from "../exports/disk-part.js";
+import { countIo, type IoCounters, type IoOperation } from "../base/io-counters.js";
+import type { DiskPart } from "../parts/disk-part.js";
 import { ByteReader, ConnectionEndedError } from "./byte-reader.js";
 import { type ClientGreeting, greetClient, type NbdExport, negotiate } from "./handshake.js";
-import { countIo, type IoCounters, type IoOperation } from "./io-counters.js";
 import {
   COMMAND,
   COMMAND_FLAG,

@@ -1,7 +1,7 @@
 import { lstat, readdir } from "node:fs/promises";
 import { createConnection } from "node:net";
 import { join } from "node:path";
-import { removeFile } from "../remove-file.js";
+import { removeFile } from "../base/remove-file.js";
 import { shortSocketPath } from "./socket-path.js";
 
 /** Kind of file at a socket's path. "dead": a socket whose process was killed. */

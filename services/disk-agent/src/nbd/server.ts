@@ -2,12 +2,11 @@ import { chmodSync } from "node:fs";
 import { lstat } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { diskFullError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
-
-import type { DiskPart } from "../exports/disk-part.js";
+import { IoCounters } from "../base/io-counters.js";
+import type { DiskPart } from "../parts/disk-part.js";
 import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
 import { clearDeadSocket } from "./dead-socket.js";
 import type { NbdExport } from "./handshake.js";
-import { IoCounters } from "./io-counters.js";
 import { shortSocketPath } from "./socket-path.js";
 
 export interface NbdServerLimits extends NbdConnectionLimits {

@@ -3,13 +3,13 @@ import { messageOf, parseHostId, UnavailableError } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
-import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
-import type { DiskPart } from "../exports/disk-part.js";
+import { type ClearOptions, clearChunks } from "../files/file-bytes.js";
 import type { Nvme } from "../kernel/nvme.js";
 import { fleetOf } from "../kernel/nvme-names.js";
 import { WHOLE_DEVICE } from "../model/runs.js";
 import { SESSION_KEY_BYTES, sessionAt, whyOutdated } from "../model/sessions.js";
 import type { NbdExport } from "../nbd/handshake.js";
+import type { DiskPart } from "../parts/disk-part.js";
 import { exportNameOf, parseSessionIdentity, type SessionIdentity } from "./session-identity.js";
 import { parseShareRequest, type ShareAnswer, type ShareRequest } from "./share-request.js";
 

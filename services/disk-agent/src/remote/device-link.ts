@@ -6,10 +6,10 @@ import {
   OutdatedError,
   parseHostPort,
 } from "@diskmesh/domain";
-import type { ClearOptions } from "../devices/file-bytes.js";
-import type { DiskPart } from "../exports/disk-part.js";
+import type { ClearOptions } from "../files/file-bytes.js";
 import { NbdClient, NbdRequestError } from "../nbd/client.js";
 import { UnknownIdentityError } from "../nbd/tls.js";
+import type { DiskPart } from "../parts/disk-part.js";
 import { formatSessionIdentity, type SessionIdentity } from "./session-identity.js";
 
 /** Thrown when a link ended without an answer, so that the operation may or may not be done. */

@@ -1,8 +1,8 @@
 import { type DeviceId, type Logger, parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
+import type { RemoteKernelParts } from "../engines/kernel-engine.js";
+import type { KernelPart, TakenPart } from "../engines/kernel-part.js";
 import { ipAddressOf } from "../host/ip-address.js";
-import type { RemoteKernelParts } from "../kernel/kernel-engine.js";
-import type { KernelPart, TakenPart } from "../kernel/kernel-part.js";
 import type { Nvme } from "../kernel/nvme.js";
 import type { FoundNamespace } from "../kernel/nvme-host.js";
 import { fleetOf, isSubsystemOf, type NamespaceName, type NvmeAddress } from "../kernel/nvme-names.js";

@@ -11,8 +11,8 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { type Clock, Slots } from "@diskmesh/service";
-import { type ClearOptions, clearChunks } from "../devices/file-bytes.js";
-import type { DiskPart } from "../exports/disk-part.js";
+import { type ClearOptions, clearChunks } from "../files/file-bytes.js";
+import type { DiskPart } from "../parts/disk-part.js";
 import { type DeviceLink, LinkLostError } from "./device-link.js";
 
 interface RemotePartLimits {

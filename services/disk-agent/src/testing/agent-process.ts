@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { TlsFiles } from "@diskmesh/rpc";
 import { freePort, type ServiceProcess, spawnService, type TestCertificates } from "@diskmesh/testkit";
-import type { AgentLimits } from "../limits.js";
+import type { AgentLimits } from "../base/limits.js";
 
 const MAIN_FILE = fileURLToPath(new URL("./tuned-main.js", import.meta.url));
 

@@ -6,21 +6,21 @@ import { temporaryFolder } from "@diskmesh/testkit";
 import { CacheFile } from "../cache/cache-file.js";
 import { Ledger } from "../cache/ledger.js";
 import { seal } from "../cache/seal.js";
-import { AttachOrders } from "../devices/attach-orders.js";
 import { DeviceTable } from "../devices/device-table.js";
-import type { EraseLimits } from "../devices/erase-rate.js";
-import { Eraser } from "../devices/eraser.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
-import { SessionOrders } from "../devices/session-orders.js";
+import { GuardedFiles } from "../files/guarded-files.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
-import { GuardedFiles } from "../kernel/guarded-files.js";
 import type { NvmeTarget } from "../kernel/nvme-target.js";
 import { Claims } from "../labels/claims.js";
-import { Labels } from "../labels/labels.js";
 import { encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory, type OrderKind, type RememberedIdentity } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
 import { type DeviceRun, type Run, WHOLE_DEVICE } from "../model/runs.js";
+import { AttachOrders } from "../orders/attach-orders.js";
+import type { EraseLimits } from "../orders/erase-rate.js";
+import { Eraser } from "../orders/eraser.js";
+import { Labels } from "../orders/labels.js";
+import { SessionOrders } from "../orders/session-orders.js";
 import { SlowFiles } from "./slow-files.js";
 
 /** Creates a device file of zeros. */

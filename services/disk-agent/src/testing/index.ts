@@ -1,9 +1,9 @@
 export { readMemory } from "../cache/open-ledger.js";
-export { makeFileOpener } from "../devices/open-file.js";
+export { endLeftBlockDevices } from "../commands/end-sessions.js";
+export { DriveErrors } from "../devices/drive-errors.js";
 export { VendorCalls } from "../drivers/vendor-calls.js";
-export { endLeftBlockDevices } from "../end-sessions.js";
+export { makeFileOpener } from "../files/open-file.js";
 export { dmsetup } from "../kernel/device-mapper.js";
-export { DriveErrors } from "../kernel/drive-errors.js";
 export { type Nvme, nvmeOf } from "../kernel/nvme.js";
 export { type Verb, Verbs } from "../kernel/verbs.js";
 export { WireGuard } from "../kernel/wireguard.js";

@@ -1,4 +1,4 @@
-import { type FileOpener, makeFileOpener, type OpenedFile, type OpenHandle } from "../devices/open-file.js";
+import { type FileOpener, makeFileOpener, type OpenedFile, type OpenHandle } from "../files/open-file.js";
 
 export const fileOpener = makeFileOpener({ requireLocks: true });
 

@@ -13,14 +13,14 @@ import {
 import { observe } from "@diskmesh/metrics";
 import type { Client } from "@diskmesh/rpc";
 import type { Readiness, ReadinessReport } from "@diskmesh/service";
+import type { IoCounters } from "../base/io-counters.js";
+import { agentMetrics } from "../base/metrics.js";
 import type { Ledger } from "../cache/ledger.js";
-import type { AgentContext } from "../context.js";
+import type { AgentContext } from "../calls/context.js";
+import { encodeHealth } from "../calls/wire.js";
 import type { UnreportedError } from "../devices/hardware-errors.js";
 import { encodeQueue } from "../exports/queue-wire.js";
-import { agentMetrics } from "../metrics.js";
 import { highestNumbers } from "../model/highest-numbers.js";
-import type { IoCounters } from "../nbd/io-counters.js";
-import { encodeHealth } from "../wire.js";
 
 export interface RegistrationOptions {
   readonly context: AgentContext;

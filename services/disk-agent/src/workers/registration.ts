@@ -1,13 +1,13 @@
 import { RegisterAgentRequest, type RegisterAgentResponse } from "@diskmesh/api/internal";
 import { type DeviceId, type Logger, messageOf, retryDelayMs } from "@diskmesh/domain";
-import type { AgentContext } from "../context.js";
+import type { AgentContext } from "../calls/context.js";
+import { parseRegistrationAnswer } from "../calls/registration-wire.js";
+import { encodeRefusedFile, encodeReportedDevice } from "../calls/wire.js";
 import type { UnreportedError } from "../devices/hardware-errors.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import type { AgentMemory } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
 import { highestSession } from "../model/sessions.js";
-import { parseRegistrationAnswer } from "../registration-wire.js";
-import { encodeRefusedFile, encodeReportedDevice } from "../wire.js";
 import { Heartbeats, healthTold, type Registered, type RegistrationOptions, warningOf } from "./heartbeats.js";
 
 /**

@@ -1,9 +1,9 @@
 import type { Lifecycle } from "@diskmesh/service";
-import type { AgentContext } from "../context.js";
+import { repeat } from "../base/repeat.js";
+import type { AgentContext } from "../calls/context.js";
 import type { Nvme } from "../kernel/nvme.js";
 import type { AgentMemory } from "../model/memory.js";
 import { holdersOf } from "../model/wireguard.js";
-import { repeat } from "./repeat.js";
 
 /** Keeps the peers of WireGuard those of present sessions, until the service stops. */
 export function keepWireGuard(lifecycle: Lifecycle, { limits, clock, ledger, log }: AgentContext, nvme?: Nvme): void {

@@ -1,0 +1,41 @@
+import type { Logger } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { AgentConfig } from "../base/config.js";
+import type { AgentLimits } from "../base/limits.js";
+import type { Ledger } from "../cache/ledger.js";
+import type { DeviceTable } from "../devices/device-table.js";
+import type { Prober } from "../devices/prober.js";
+import type { Rescan } from "../devices/rescan.js";
+import type { VendorCalls } from "../drivers/vendor-calls.js";
+import type { ExportTable } from "../exports/export-table.js";
+import type { Copier } from "../mirror/copier.js";
+import type { AttachOrders } from "../orders/attach-orders.js";
+import type { Eraser } from "../orders/eraser.js";
+import type { Labels } from "../orders/labels.js";
+import type { SessionOrders } from "../orders/session-orders.js";
+import type { BlockAddress } from "../remote/block-address.js";
+import type { RegistrationDue } from "./registration-due.js";
+
+/** Dependencies of handlers and workers. */
+export interface AgentContext {
+  readonly config: AgentConfig;
+  readonly limits: AgentLimits;
+  /** Random id of this start of the agent; orders for an earlier start are refused. */
+  readonly bootId: string;
+  readonly ledger: Ledger;
+  readonly devices: DeviceTable;
+  readonly attachOrders: AttachOrders;
+  readonly rescan: Rescan;
+  readonly prober: Prober;
+  readonly registrationDue: RegistrationDue;
+  readonly sessions: SessionOrders;
+  readonly eraser: Eraser;
+  readonly labels: Labels;
+  readonly copier: Copier;
+  readonly exports: ExportTable;
+  /** Address for holders on other hosts. */
+  readonly holders: BlockAddress;
+  readonly vendors: VendorCalls;
+  readonly clock: Clock;
+  readonly log: Logger;
+}

@@ -1,0 +1,266 @@
+import { readFileSync } from "node:fs";
+import { readlink, symlink } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { InvalidStateError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import { removeFile } from "../base/remove-file.js";
+import { repeat } from "../base/repeat.js";
+import { KernelRequests } from "../kernel/device-io.js";
+import { usersText } from "../kernel/device-users.js";
+import { attachLoop, detachLoops, detachStranded, endsWithLastUser, loopsOf, runProgram } from "../kernel/loop.js";
+import { noteLoop, strandedLoops } from "../kernel/loop-list.js";
+import { type IoQueue, queueOfBlockDevice } from "../model/io-queue.js";
+import type { ExportSpec } from "../model/memory.js";
+import type { ServedDisk } from "./engine.js";
+import { devicePathIn } from "./export-path.js";
+import { emptyLog, imageOf, isMounted, isServed, loopListOf, mountImage, PROGRAM, unmountImage } from "./nbdfuse.js";
+
+/** Interval in ms of the checks whether the process of a block device runs. */
+const CHECK_MS = 500;
+/** Maximum wait in ms for a program that only looks at a block device, such as udev's. */
+const VISITOR_MS = 500;
+const POLL_MS = 20;
+/** Wait in ms of an order for what a block device caches. The order is repeated while that is being written back. */
+const WRITE_BACK_MS = 1_000;
+
+interface DeviceDiskOptions {
+  /** Folder of the exports. */
+  readonly folder: string;
+  readonly spec: ExportSpec;
+  /** Disk on an NBD socket, of which the block device is made. */
+  readonly served: ServedDisk;
+  /** Makes the block device anew, by `restore`. Called until that has succeeded. */
+  readonly repair: () => Promise<void>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A disk whose path is a link to its block device. */
+export class DeviceDisk implements ServedDisk {
+  readonly path: string;
+  /** nbdfuse asks for the size once. */
+  readonly isFixedSize = true;
+  readonly askMirror?: NonNullable<ServedDisk["askMirror"]>;
+  readonly #options: DeviceDiskOptions;
+  readonly #image: string;
+  readonly #loopList: string;
+  readonly #ended = new AbortController();
+  /** Block device to which the path leads; undefined while it does not work. */
+  #device: string | undefined;
+  #watching: Promise<void> | undefined;
+  #writingBack: Promise<void> | undefined;
+  /** Reason why the block device does not work; undefined while it works. */
+  #fault: string | undefined;
+  /** Block devices of former mounts that users still have. */
+  #stranded: readonly string[] = [];
+  #usersProblem: string | undefined;
+  readonly #requests = new KernelRequests();
+
+  constructor(options: DeviceDiskOptions) {
+    this.#options = options;
+    const { folder, spec, served } = options;
+    this.path = devicePathIn(folder, spec.diskId);
+    this.#image = imageOf(folder, spec.sessionNumber);
+    this.#loopList = loopListOf(folder, spec.sessionNumber);
+    if (served.askMirror !== undefined) this.askMirror = served.askMirror.bind(served);
+  }
+
+  get problem(): string | undefined {
+    return this.#fault ?? this.#usersProblem;
+  }
+
+  queue(nowMs: number): IoQueue | undefined {
+    const below = this.#options.served.queue?.(nowMs);
+    const device = this.#device;
+    const kernel = this.#requests.look(device, nowMs);
+    const named = device === undefined || kernel.count === 0 ? device : this.#named(device);
+    return queueOfBlockDevice(named ?? "", kernel, below, nowMs);
+  }
+
+  /** Names the block device with the process that serves it, which may be stopped. */
+  #named(device: string): string {
+    try {
+      return `${device} (${PROGRAM}, process ${readFileSync(`${this.#image}.pid`, "latin1").trim()})`;
+    } catch {
+      return device;
+    }
+  }
+
+  async end(): Promise<void> {
+    // The device first, because its end writes what it still has. The disk ends even if the device does not.
+    try {
+      await this.#remove();
+      await removeFile(this.#loopList);
+    } finally {
+      await this.#options.served.end();
+    }
+  }
+
+  async change(spec: ExportSpec): Promise<void> {
+    await this.#options.served.change?.(spec);
+  }
+
+  leave(): Promise<void> {
+    this.#ended.abort();
+    return this.#options.served.leave();
+  }
+
+  async look(): Promise<void> {
+    const { folder, spec, served } = this.#options;
+    await served.look?.();
+    await emptyLog(folder, spec.sessionNumber).catch(() => undefined);
+    await this.#lookAtUsers();
+  }
+
+  async isReachable(): Promise<boolean> {
+    if (!(await this.#options.served.isReachable())) return false;
+    const { isLinked, isDraining } = await this.#find();
+    return isLinked || isDraining;
+  }
+
+  async restore(): Promise<boolean> {
+    const { folder, spec, served } = this.#options;
+    const isRestored = await served.restore();
+    const { working, isLinked, isDraining } = await this.#find();
+    this.#watching ??= this.#watch();
+    if (isDraining) {
+      await removeFile(this.path);
+      return isRestored;
+    }
+    // A device that works keeps its connection, even if a path was removed meanwhile: it may be mounted.
+    this.#device = working;
+    if (isLinked) {
+      this.#fault = undefined;
+      return isRestored;
+    }
+    // A device loses the name of its file when the mount below ends.
+    for (const device of await loopsOf(this.#image)) await noteLoop(this.#loopList, device);
+    await removeLink(this.path);
+    const socket = { path: served.path, readOnly: spec.readOnly ?? false };
+    const device = working ?? (await attachLoop(await mountImage(folder, spec.sessionNumber, socket)));
+    await noteLoop(this.#loopList, device);
+    await symlink(device, this.path);
+    this.#device = device;
+    this.#fault = undefined;
+    await this.#lookAtUsers();
+    return true;
+  }
+
+  /** Throws UnavailableError while that takes long. */
+  async writeBack(): Promise<void> {
+    this.#writingBack ??= this.#syncDevices().finally(() => {
+      this.#writingBack = undefined;
+    });
+    const { diskId } = this.#options.spec;
+    const isDone = await Promise.race([this.#writingBack.then(() => true), sleep(WRITE_BACK_MS, false)]);
+    if (!isDone)
+      throw new UnavailableError(`what the block device of disk ${diskId} caches is still being written back`);
+  }
+
+  async #syncDevices(): Promise<void> {
+    // In another process, because a write to a host that is away may wait for long.
+    for (const device of await this.#liveDevices()) await runProgram("sync", [device]);
+  }
+
+  /**
+   * Ends the block device if nobody has it open; otherwise it gets no new users by its link, and the kernel ends it with
+   * its last user.
+   */
+  async release(): Promise<void> {
+    // A process that has ended lost its writes.
+    if ((await this.#liveDevices()).length === 0) return;
+    this.#device = undefined;
+    // The link first, because another disk may get the number of a device that has ended.
+    await removeFile(this.path);
+    await detachLoops(this.#image);
+    const untilMs = performance.now() + VISITOR_MS;
+    let devices = await this.#liveDevices();
+    while (devices.length > 0 && performance.now() < untilMs) {
+      await sleep(POLL_MS);
+      devices = await this.#liveDevices();
+    }
+    const [device] = devices;
+    if (device === undefined) return;
+    const { diskId } = this.#options.spec;
+    throw new InvalidStateError(
+      `disk ${diskId} is still in use: its block device ${device} is ${await usersText(device)}: unmount and close it there (FenceHost takes it away at once, with what is not written yet)`,
+      { reason: "DISK_IN_USE", about: { disk_id: diskId } },
+    );
+  }
+
+  /** Notices that the process has ended. */
+  async #watch(): Promise<void> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#ended;
+    await repeat({ what: "block device check", everyMs: CHECK_MS, work: () => this.#check(), clock, log, signal });
+  }
+
+  async #check(): Promise<void> {
+    const { folder, spec, repair, log } = this.#options;
+    const { diskId, sessionNumber } = spec;
+    if (await isServed(folder, sessionNumber)) {
+      const stranded = await strandedLoops(this.#loopList);
+      if (stranded.join() !== this.#stranded.join()) await this.#lookAtUsers();
+      return;
+    }
+    if (this.#ended.signal.aborted) return;
+    if (this.#fault === undefined) log.error({ diskId, sessionNumber }, `${PROGRAM} of a block device has ended`);
+    this.#fault ??= `its block device does not work: the process of ${PROGRAM} has ended`;
+    try {
+      await repair();
+    } catch (error) {
+      this.#fault = `its block device cannot be made anew: ${messageOf(error)}`;
+    }
+  }
+
+  /** Looks for users of block devices that have ended, or are to end. */
+  async #lookAtUsers(): Promise<void> {
+    this.#stranded = await strandedLoops(this.#loopList);
+    for (const device of this.#stranded) if (!(await endsWithLastUser(device))) await detachStranded(device);
+    const [dead] = this.#stranded;
+    const [draining] = (await this.#find()).isDraining ? await this.#liveDevices() : [];
+    if (dead !== undefined)
+      this.#usersProblem = `its former block device ${dead}, whose process has ended, fails all I/O and is ${await usersText(dead)}: unmount and close it there, and mount the disk again`;
+    else if (draining !== undefined)
+      this.#usersProblem = `its block device ${draining} was to be detached and is ${await usersText(draining)}: unmount and close it there`;
+    else this.#usersProblem = undefined;
+  }
+
+  /** Returns the block devices of a mount that works. */
+  async #liveDevices(): Promise<readonly string[]> {
+    const { folder, spec } = this.#options;
+    return (await isMounted(folder, spec.sessionNumber)) ? loopsOf(this.#image) : [];
+  }
+
+  /**
+   * Returns the block device of a mount that works, whether the path leads to it, and whether it ends with its last user
+   * because of a detach.
+   */
+  async #find(): Promise<{
+    readonly working?: string | undefined;
+    readonly isLinked: boolean;
+    readonly isDraining: boolean;
+  }> {
+    const devices = await this.#liveDevices();
+    const target = await readlink(this.path).catch(() => undefined);
+    const linked = devices.find((device) => device === target);
+    const working = linked ?? devices[0];
+    const isDraining = working !== undefined && (await endsWithLastUser(working));
+    return { working, isLinked: linked !== undefined && !isDraining, isDraining };
+  }
+
+  async #remove(): Promise<void> {
+    this.#ended.abort();
+    this.#device = undefined;
+    await removeLink(this.path);
+    await unmountImage(this.#options.folder, this.#options.spec.sessionNumber);
+  }
+}
+
+/** Removes a link, and its block device if that cannot be found by its file, whose mount nbdfuse removed at its end. */
+export async function removeLink(path: string): Promise<void> {
+  const device = await readlink(path).catch(() => undefined);
+  // The link first, because another disk may get the number of a detached device.
+  await removeFile(path);
+  if (device !== undefined) await detachStranded(device);
+}

@@ -1,0 +1,316 @@
+import { readlink, symlink } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type DeviceId, InvalidStateError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { IoCounters } from "../base/io-counters.js";
+import { removeFile } from "../base/remove-file.js";
+import type { DeviceTable } from "../devices/device-table.js";
+import { KernelRequests, readDeviceIo } from "../kernel/device-io.js";
+import type { DeviceMapper } from "../kernel/device-mapper.js";
+import { usersText } from "../kernel/device-users.js";
+import { runProgram } from "../kernel/loop.js";
+import { isOfRestarted } from "../kernel/nvme-names.js";
+import { firstExtents } from "../model/exports.js";
+import { type IoQueue, queueOnDevices } from "../model/io-queue.js";
+import { type DiskRole, linearTable, type MappedDevice, pathOf, sizeOfTable } from "../model/mapped-devices.js";
+import type { ExportSpec } from "../model/memory.js";
+import type { ServedDisk } from "./engine.js";
+import { devicePathIn } from "./export-path.js";
+import type { KernelPart, TakenPart } from "./kernel-part.js";
+
+/** Maximum wait in ms for a program that only looks at a block device, such as udev's. */
+const VISITOR_MS = 500;
+const POLL_MS = 20;
+/** Wait in ms of an order for what a block device caches. The order is repeated while that is being written back. */
+const WRITE_BACK_MS = 1_000;
+
+/** Block device below a disk's device, whose requests are those of one device. */
+interface KernelLeg {
+  readonly deviceId: DeviceId;
+  readonly path: string;
+  readonly requests: KernelRequests;
+}
+
+interface KernelDiskOptions {
+  readonly folder: string;
+  readonly mapper: DeviceMapper;
+  readonly devices: Pick<DeviceTable, "changes">;
+  readonly partsOf: (spec: ExportSpec) => readonly KernelPart[];
+  readonly io?: Pick<IoCounters, "follow"> | undefined;
+  readonly log: Logger;
+}
+
+/** A disk whose path is a link to its device of device-mapper. */
+export class KernelDisk implements ServedDisk {
+  readonly path: string;
+  /** A longer table is a larger disk, also while it is mounted. */
+  readonly isFixedSize = false;
+  readonly lost: Promise<string>;
+  readonly #options: KernelDiskOptions;
+  readonly #role: DiskRole;
+  readonly #requests = new KernelRequests();
+  readonly #left = new AbortController();
+  #spec: ExportSpec;
+  #noteLost: (reason: string) => void = () => {};
+  /** Number of the device; undefined before it is made. */
+  #number: string | undefined;
+  /** Block devices below the device, by the order of the parts. */
+  #legs: readonly KernelLeg[] = [];
+  /** Parts as they were taken last. */
+  #taken: readonly TakenPart[] = [];
+  #unfollow: () => void = () => {};
+  /** True when the device ends with its last user. */
+  #isDraining = false;
+  #isWatched = false;
+  #usersProblem: string | undefined;
+  #writingBack: Promise<void> | undefined;
+  #ending: Promise<void> | undefined;
+
+  constructor(spec: ExportSpec, role: DiskRole, options: KernelDiskOptions) {
+    this.#spec = spec;
+    this.#role = role;
+    this.#options = options;
+    this.path = devicePathIn(options.folder, spec.diskId);
+    this.lost = new Promise((resolve) => {
+      this.#noteLost = resolve;
+    });
+  }
+
+  get problem(): string | undefined {
+    return this.#usersProblem;
+  }
+
+  queue(nowMs: number): IoQueue | undefined {
+    const path = this.#number && pathOf(this.#number);
+    if (path === undefined) return undefined;
+    const kernel = this.#requests.look(path, nowMs);
+    const legs = this.#legs.map(({ deviceId, path: on, requests }) => ({ deviceId, ...requests.look(on, nowMs) }));
+    return queueOnDevices(path, kernel, legs, nowMs);
+  }
+
+  /** Makes the device, or makes it longer, and leads the path to it. */
+  async make(spec: ExportSpec): Promise<void> {
+    const { mapper, partsOf } = this.#options;
+    const parts = partsOf(spec);
+    // Waits for all, so that none is made after the end of a disk that cannot be served.
+    const taken = (await Promise.allSettled(parts.map((part) => part.take()))).map((result) => {
+      if (result.status === "rejected") throw result.reason;
+      return result.value;
+    });
+    await this.#requireSameMachines(parts, taken);
+    const table = linearTable(taken.map(({ segment }) => segment));
+    this.#noteTaken(parts, taken);
+    this.#note(spec, await mapper.ensure({ role: this.#role, table, isReadOnly: spec.readOnly ?? false }));
+    await this.#link();
+  }
+
+  /**
+   * Ends the disk when another host's machine has restarted: its drives have lost what was not flushed, and a later flush
+   * would not tell the users of the device. Throws UnavailableError then.
+   */
+  async #requireSameMachines(parts: readonly KernelPart[], taken: readonly TakenPart[]): Promise<void> {
+    const former = this.#taken.map(({ nqn }) => nqn);
+    const restarted = taken.findIndex(({ nqn }) => isOfRestarted(former, nqn));
+    if (restarted === -1 || (await this.#present()) === undefined) return;
+    const reason = `the machine of device ${parts[restarted]?.deviceId} restarted, so acknowledged writes that were not flushed may be lost`;
+    await this.#end();
+    this.#noteLost(reason);
+    throw new UnavailableError(reason);
+  }
+
+  #noteTaken(parts: readonly KernelPart[], taken: readonly TakenPart[]): void {
+    this.#taken = taken;
+    this.#legs = legsOf(parts, taken);
+  }
+
+  /**
+   * Takes over the device if it lies on the legs of the session, perhaps with the size of an earlier revision. Returns
+   * false otherwise.
+   */
+  async adopt(spec: ExportSpec, found: MappedDevice): Promise<boolean> {
+    const extents = firstExtents(spec.extents, sizeOfTable(found.table));
+    if (extents === undefined) return false;
+    const had = { ...spec, extents };
+    const parts = this.#options.partsOf(had);
+    if (refusalOf(parts) !== undefined) return false;
+    const taken = (await Promise.all(parts.map((part) => part.find()))).filter((each) => each !== undefined);
+    if (found.table !== linearTable(taken.map(({ segment }) => segment))) return false;
+    this.#noteTaken(parts, taken);
+    for (const part of parts) part.noteTaken();
+    this.#note(had, found.number);
+    await this.#link();
+    return true;
+  }
+
+  #note(spec: ExportSpec, number: string): void {
+    const { io } = this.#options;
+    this.#spec = spec;
+    if (this.#number !== number) {
+      this.#unfollow();
+      this.#unfollow = io?.follow(spec.diskId, () => readDeviceIo(pathOf(number))) ?? (() => {});
+    }
+    this.#number = number;
+    if (!this.#isWatched) void this.#watch();
+    this.#isWatched = true;
+  }
+
+  whyNotChange({ diskId, limits }: ExportSpec): string | undefined {
+    if (limits === undefined) return undefined;
+    return `engine kernel cannot limit the I/O of disk ${diskId} while it serves the disk: unpublish the disk and publish it again, and the engine node carries it`;
+  }
+
+  async change(spec: ExportSpec): Promise<void> {
+    const { extents } = spec;
+    const sizes = (of: ExportSpec) => of.extents.map(({ sizeBytes }) => sizeBytes).join();
+    if (sizes(spec) !== sizes(this.#spec)) await this.make(spec);
+    this.#spec = { ...spec, extents };
+  }
+
+  async look(): Promise<void> {
+    const number = await this.#present();
+    if (this.#isDraining && number !== undefined)
+      this.#usersProblem = `its block device ${pathOf(number)} was to be detached and is ${await usersText(pathOf(number))}: unmount and close it there`;
+    else this.#usersProblem = await this.#problemOfParts();
+  }
+
+  async #problemOfParts(): Promise<string | undefined> {
+    const parts = this.#options.partsOf(this.#spec);
+    return (await Promise.all(parts.map((part) => part.problem()))).find((problem) => problem !== undefined);
+  }
+
+  /** Returns whether the device lies on block devices that the kernel still has. */
+  async #isWhole(): Promise<boolean> {
+    if ((await this.#problemOfParts()) !== undefined) return false;
+    const remote = this.#options.partsOf(this.#spec).filter((_, at) => this.#taken[at]?.nqn !== undefined);
+    const found = await Promise.all(remote.map((part) => part.find()));
+    const numbers = this.#taken.filter(({ nqn }) => nqn !== undefined).map(({ segment }) => segment.on);
+    return numbers.every((number, at) => found[at]?.segment.on === number);
+  }
+
+  /** Returns the number of the device while the kernel has it. */
+  async #present(): Promise<string | undefined> {
+    const number = this.#number;
+    return number !== undefined && (await this.#options.mapper.isAt(this.#role, number)) ? number : undefined;
+  }
+
+  async isReachable(): Promise<boolean> {
+    const number = await this.#present();
+    if (number === undefined || this.#isDraining) return number !== undefined;
+    if (!(await this.#isWhole())) return false;
+    return (await readlink(this.path).catch(() => "")) === pathOf(number);
+  }
+
+  async restore(): Promise<boolean> {
+    if (this.#ending !== undefined || (await this.isReachable())) return false;
+    this.#isDraining = false;
+    if ((await this.#present()) === undefined || !(await this.#isWhole())) await this.make(this.#spec);
+    else await this.#link();
+    return true;
+  }
+
+  async #link(): Promise<void> {
+    if (this.#number === undefined || this.#isDraining) return;
+    const target = pathOf(this.#number);
+    if ((await readlink(this.path).catch(() => "")) === target) return;
+    await removeFile(this.path);
+    await symlink(target, this.path);
+  }
+
+  /** Throws UnavailableError while that takes long. */
+  async writeBack(): Promise<void> {
+    this.#writingBack ??= this.#sync().finally(() => {
+      this.#writingBack = undefined;
+    });
+    const isDone = await Promise.race([this.#writingBack.then(() => true), sleep(WRITE_BACK_MS, false)]);
+    if (!isDone)
+      throw new UnavailableError(
+        `what the block device of disk ${this.#spec.diskId} caches is still being written back`,
+      );
+  }
+
+  async #sync(): Promise<void> {
+    const number = await this.#present();
+    // In another process, because a write to a drive that hangs may wait for long.
+    if (number !== undefined) await runProgram("sync", [pathOf(number)]);
+  }
+
+  /**
+   * Removes the block device if nobody has it open; otherwise it gets no new users by its link, and the kernel removes it
+   * with its last user.
+   */
+  async release(): Promise<void> {
+    const { mapper } = this.#options;
+    if ((await this.#present()) === undefined) return;
+    await removeFile(this.path);
+    await mapper.remove(this.#role, { isDeferred: true });
+    const untilMs = performance.now() + VISITOR_MS;
+    while ((await this.#present()) !== undefined && performance.now() < untilMs) await sleep(POLL_MS);
+    const number = await this.#present();
+    if (number === undefined) return;
+    this.#isDraining = true;
+    const { diskId } = this.#spec;
+    throw new InvalidStateError(
+      `disk ${diskId} is still in use: its block device ${pathOf(number)} is ${await usersText(pathOf(number))}: unmount and close it there (FenceHost takes it away at once, with what is not written yet)`,
+      { reason: "DISK_IN_USE", about: { disk_id: diskId } },
+    );
+  }
+
+  async end(): Promise<void> {
+    this.#left.abort();
+    await this.#end();
+  }
+
+  async leave(): Promise<void> {
+    this.#left.abort();
+    this.#unfollow();
+  }
+
+  #end(): Promise<void> {
+    this.#ending ??= this.#endNow();
+    return this.#ending;
+  }
+
+  async #endNow(): Promise<void> {
+    const { mapper, partsOf, log } = this.#options;
+    this.#unfollow();
+    // The link first, because another disk may get the number of a device that has ended.
+    await removeFile(this.path);
+    // The fence is the wipe of the legs. The disk's own table may wait for more than one drive.
+    await Promise.all(partsOf(this.#spec).map((part) => part.end()));
+    await mapper
+      .cut(this.#role, { isReadOnly: this.#spec.readOnly ?? false })
+      .catch((error: unknown) => log.error({ ...this.#role, error: messageOf(error) }, "disk not taken off its legs"));
+    // A device that is still mounted fails all I/O, and goes with its last user.
+    await mapper.remove(this.#role, { isDeferred: true });
+  }
+
+  /** Ends the disk as soon as a device refuses its session, whose leg is wiped for the same reason. */
+  async #watch(): Promise<void> {
+    const { devices, partsOf } = this.#options;
+    const { signal } = this.#left;
+    using watch = devices.changes.watch(undefined);
+    while (!signal.aborted) {
+      const reason = refusalOf(partsOf(this.#spec));
+      if (reason !== undefined) {
+        await this.#end();
+        if (!signal.aborted) this.#noteLost(reason);
+        return;
+      }
+      await watch.changed(signal).catch(() => undefined);
+    }
+  }
+}
+
+function legsOf(parts: readonly KernelPart[], taken: readonly TakenPart[]): readonly KernelLeg[] {
+  const legs = new Map(taken.map(({ path }, at) => [path, parts[at]?.deviceId]));
+  return [...legs].flatMap(([path, deviceId]) =>
+    deviceId ? [{ deviceId, path, requests: new KernelRequests() }] : [],
+  );
+}
+
+function refusalOf(parts: readonly KernelPart[]): string | undefined {
+  for (const part of parts) {
+    const refusal = part.refusal();
+    if (refusal !== undefined) return refusal;
+  }
+  return undefined;
+}

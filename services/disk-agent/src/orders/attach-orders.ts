@@ -1,0 +1,111 @@
+import type { Ledger } from "../cache/ledger.js";
+import type { Device } from "../devices/device.js";
+import { differenceFrom, whyUnseen } from "../devices/device-place.js";
+import type { DeviceTable } from "../devices/device-table.js";
+import type { DeviceOutcome } from "../devices/outcome.js";
+import type { DeviceFailure } from "../files/device-file.js";
+import type { FileFacts } from "../files/open-file.js";
+import type { RememberedIdentity } from "../model/memory.js";
+import { type DeviceOrder, isCurrentOrder, type OrderVerdict, overtaken } from "../model/orders.js";
+
+/** Executes decided attach and detach orders. The decisions must be durable before `run` is called. */
+export class AttachOrders {
+  readonly #ledger: Ledger;
+  readonly #devices: DeviceTable;
+
+  constructor(ledger: Ledger, devices: DeviceTable) {
+    this.#ledger = ledger;
+    this.#devices = devices;
+  }
+
+  /** Executes an order. Work that exceeds the answer timeout continues, and the outcome is `pending`. */
+  async run(order: DeviceOrder, verdict: OrderVerdict): Promise<DeviceOutcome> {
+    const answer = (outcome: DeviceOutcome["outcome"], message: string): DeviceOutcome => {
+      return { deviceId: order.deviceId, outcome, message, stamp: order.stamp };
+    };
+    if (verdict.verdict === "unknown_device" || verdict.verdict === "outdated")
+      return answer(verdict.verdict, verdict.message);
+    if (!isCurrentOrder(this.#ledger.memory, order))
+      return answer("outdated", overtaken(this.#ledger.memory, order).message);
+    const device = this.#devices.get(order.deviceId);
+    const outcome = order.kind === "attach" ? this.#attach(order, device) : this.#detach(order, device);
+    return { deviceId: order.deviceId, stamp: order.stamp, ...(await outcome) };
+  }
+
+  async #attach(order: DeviceOrder, device: Device): Promise<Came> {
+    const { expected } = order;
+    if (device.attached) {
+      await this.#look(device);
+      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+    }
+    const { held } = device.file;
+    if (device.attached && held) {
+      const other = expected && whyOther(expected, held, device);
+      if (other === undefined)
+        return device.replaced
+          ? { outcome: "device_changed", message: device.changed ?? "" }
+          : { outcome: "already", message: "" };
+      // Closes the held file, because it is not the recorded one. The next open may find the recorded file at the path.
+      await this.#letGo(device, other);
+      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+    }
+    // Joins an open in progress. Starts an open only when the device does not need its file open, e.g. after a failure.
+    if (!device.holds) device.attach();
+    const came = await this.#devices.until<Came>(() => {
+      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+      if (device.failure) return device.failure;
+      const { held } = device.file;
+      if (!device.attached || !held) return undefined;
+      const other = expected && whyOther(expected, held, device);
+      if (!other) return { outcome: "done", message: "" };
+      const failure: DeviceFailure = { outcome: "device_changed", message: other };
+      device.fail(failure);
+      device.file.reconcile();
+      return failure;
+    });
+    const message = `device file ${JSON.stringify(device.config.path)} is being opened`;
+    return came ?? { outcome: "pending", message, waiting: device.waiting };
+  }
+
+  async #detach(order: DeviceOrder, device: Device): Promise<Came> {
+    if (!device.wanted && device.released) return { outcome: "already", message: "" };
+    device.detach();
+    const came = await this.#devices.until<Came>(() => {
+      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+      return !device.wanted && device.released ? { outcome: "done", message: "" } : undefined;
+    });
+    const { legs, inFlight, file, config } = device;
+    const open = legs.sessions.length > 0 ? `, and runs of it are open in sessions ${legs.sessions.join(", ")}` : "";
+    const message = `device file ${JSON.stringify(config.path)} is ${file.phase}, with ${inFlight} operations in flight${open}`;
+    return came ?? { outcome: "pending", message, waiting: device.waiting };
+  }
+
+  /** Checks, within the answer timeout, which file the path names now. */
+  async #look(device: Device): Promise<void> {
+    let looked = false;
+    void device.file.look().then(() => {
+      looked = true;
+      this.#devices.changes.touch();
+    });
+    await this.#devices.until(() => looked || undefined);
+  }
+
+  /** Refuses I/O on the held file, and waits until it is closed. Does not wait when other devices hold the file. */
+  async #letGo(device: Device, reason: string): Promise<void> {
+    device.fail({ outcome: "device_changed", message: reason });
+    device.file.reconcile();
+    const { file } = device;
+    const closed = () => file.phase === "closed" || file.isHeld || undefined;
+    await this.#devices.until(closed);
+  }
+
+  #overtaken(order: DeviceOrder): Came {
+    return { outcome: "outdated", message: overtaken(this.#ledger.memory, order).message };
+  }
+}
+
+function whyOther(expected: RememberedIdentity, held: FileFacts, { config }: Device): string | undefined {
+  return whyUnseen(expected, config) ?? differenceFrom(expected, held, config);
+}
+
+type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;

@@ -1,0 +1,74 @@
+import type { ClearOptions } from "../files/file-bytes.js";
+import type { DiskPart } from "./disk-part.js";
+
+interface Placed {
+  readonly startBytes: number;
+  readonly sizeBytes: number;
+  readonly part: DiskPart;
+}
+
+/** A disk that consists of consecutive parts. Callers must stay within `sizeBytes`. */
+export class LinearDisk implements DiskPart {
+  readonly sizeBytes: number;
+  readonly #placed: readonly Placed[];
+
+  constructor(parts: readonly { readonly part: DiskPart; readonly sizeBytes: number }[]) {
+    let startBytes = 0;
+    this.#placed = parts.map(({ part, sizeBytes }) => {
+      const placed = { startBytes, sizeBytes, part };
+      startBytes += sizeBytes;
+      return placed;
+    });
+    this.sizeBytes = startBytes;
+  }
+
+  async read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
+    const chunks = await Promise.all(
+      this.#pieces(offsetBytes, lengthBytes).map(({ part, partOffset, length }) => part.read(partOffset, length)),
+    );
+    const [only] = chunks;
+    return chunks.length === 1 && only ? only : Buffer.concat(chunks);
+  }
+
+  async write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
+    await settled(
+      this.#pieces(offsetBytes, data.length).map(({ part, partOffset, from, length }) =>
+        part.write(partOffset, data.subarray(from, from + length), fua),
+      ),
+    );
+  }
+
+  async clear(offsetBytes: number, lengthBytes: number, options: ClearOptions): Promise<void> {
+    await settled(
+      this.#pieces(offsetBytes, lengthBytes).map(({ part, partOffset, length }) =>
+        part.clear(partOffset, length, options),
+      ),
+    );
+  }
+
+  async flush(): Promise<void> {
+    await settled(this.#placed.map(({ part }) => part.flush()));
+  }
+
+  close(): void {
+    for (const { part } of this.#placed) part.close();
+  }
+
+  #pieces(offsetBytes: number, lengthBytes: number) {
+    const pieces: { part: DiskPart; partOffset: number; from: number; length: number }[] = [];
+    for (const { startBytes, sizeBytes, part } of this.#placed) {
+      const start = Math.max(offsetBytes, startBytes);
+      const end = Math.min(offsetBytes + lengthBytes, startBytes + sizeBytes);
+      if (start < end)
+        pieces.push({ part, partOffset: start - startBytes, from: start - offsetBytes, length: end - start });
+    }
+    return pieces;
+  }
+}
+
+/** Waits for all promises even when one fails, because a request must have no I/O in flight after its answer. */
+async function settled(promises: readonly Promise<unknown>[]): Promise<void> {
+  const results = await Promise.allSettled(promises);
+  const failed = results.find((result) => result.status === "rejected");
+  if (failed) throw failed.reason;
+}

@@ -1,0 +1,71 @@
+import type { Lifecycle } from "@diskmesh/service";
+import { blockHostOf } from "./base/config.js";
+import type { AgentContext } from "./calls/context.js";
+import type { AgentEdges } from "./edges.js";
+import { exportDeviceOf } from "./model/exports.js";
+import type { OpenPart } from "./parts/open-part.js";
+import { BlockAddress } from "./remote/block-address.js";
+import { DeviceAccess } from "./remote/device-access.js";
+import { RemotePart } from "./remote/remote-part.js";
+
+/** Serves the devices to holders on other hosts, at the port of the agent's former life. */
+export async function serveHolders(
+  lifecycle: Lifecycle,
+  context: Pick<AgentContext, "config" | "limits" | "devices" | "ledger" | "log">,
+  edges: Pick<AgentEdges, "clock" | "machineBootId" | "listenForHolders" | "nvme">,
+): Promise<BlockAddress> {
+  const { config, limits, devices, ledger, log } = context;
+  const machineBootId = await edges.machineBootId();
+  const access = new DeviceAccess({
+    devices,
+    ledger,
+    machineBootId,
+    takeOverTimeoutMs: limits.orderTimeoutMs,
+    nvme: edges.nvme,
+  });
+  const listen = config.blockListen ?? { host: config.listen.host, port: 0 };
+  const listener = await edges.listenForHolders({
+    access,
+    host: listen.host,
+    port: listen.port || (ledger.memory.blockPort ?? 0),
+    limits: {
+      maxInFlightRequests: limits.maxInFlightPerLink,
+      maxInFlightBytes: limits.maxInFlightNbdBytes,
+      negotiationTimeoutMs: limits.nbdNegotiationTimeoutMs,
+    },
+    clock: edges.clock,
+    log,
+  });
+  lifecycle.use("listener for holders on other hosts", listener);
+  return new BlockAddress(blockHostOf(config), listener, ledger);
+}
+
+/** Returns a function that opens devices of other hosts for exports and copies. */
+export function openRemotePart(
+  { config, limits, ledger, log }: Pick<AgentContext, "config" | "limits" | "ledger" | "log">,
+  { clock, random, linkDevice }: Pick<AgentEdges, "clock" | "random" | "linkDevice">,
+): OpenPart {
+  const { maxInFlightPerLink: maxInFlight, linkChunkBytes: chunkBytes } = limits;
+  const { remoteIoTimeoutMs: operationTimeoutMs } = config;
+  return (device, { diskId, sessionNumber: exportSession }, now) => {
+    const { deviceId, offsetBytes, sessionNumber = exportSession } = device;
+    // Reads the memory at each attempt, because a repeated order brings another address or key. An export that is
+    // ending still answers its last requests.
+    const remembered = () =>
+      exportDeviceOf(ledger.memory, { diskId, sessionNumber: exportSession, deviceId, offsetBytes }) ?? device;
+    const present = now ?? remembered;
+    return new RemotePart({
+      connect: async (signal) => {
+        const { blockAddress: address, sessionKey } = present();
+        return linkDevice({ address, deviceId, offsetBytes, sessionNumber, sessionKey }, signal);
+      },
+      diskId,
+      deviceId,
+      sessionNumber,
+      limits: { operationTimeoutMs, maxInFlight, chunkBytes, reconnect: { minDelayMs: 50, maxDelayMs: 1_000 } },
+      clock,
+      random,
+      log,
+    });
+  };
+}
