@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import * as nodeFiles from "node:fs/promises";
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
-import { type DiskId, formatHostPort, type Logger, messageOf } from "@diskmesh/domain";
+import { formatHostPort, type Logger, messageOf } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
-import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import { AbruptEnds, createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base/base-folder.js";
@@ -21,10 +20,10 @@ import { DeviceTable } from "./devices/device-table.js";
 import { Prober } from "./devices/prober.js";
 import { addNewDevices } from "./devices/reload-devices.js";
 import { Rescan } from "./devices/rescan.js";
+import { clearLeftovers, diskLinks, serveDirectorFace } from "./director-face.js";
 import { VendorCalls } from "./drivers/vendor-calls.js";
 import type { AgentEdges } from "./edges.js";
 import { BlockDevices, endBlockDevices, whyNoBlockDevices } from "./engines/block-devices.js";
-import { diskIdOfExport } from "./engines/export-path.js";
 import { endFormerDaemons } from "./engines/former-daemons.js";
 import { type Chosen, chooseEngine } from "./exports/choose-engine.js";
 import { ExportTable } from "./exports/export-table.js";
@@ -32,9 +31,6 @@ import { machineBootId } from "./host/machine-boot-id.js";
 import { Claims } from "./labels/claims.js";
 import { makeCopier } from "./make-copier.js";
 import { makeEngines } from "./make-engines.js";
-import { DiskLinks } from "./mbus/disk-links.js";
-import { agentMethods, heartbeat } from "./mbus/methods.js";
-import { clearDeadSockets } from "./nbd/dead-socket.js";
 import { NbdServer } from "./nbd/server.js";
 import { AttachOrders } from "./orders/attach-orders.js";
 import { observeDevices } from "./orders/device-metrics.js";
@@ -74,7 +70,7 @@ export async function startAgent(
     whyNoBlockDevices: await whyNoBlockDevices(),
   });
   const context = await startHolding(lifecycle, config, { folders, edges, limits, log });
-  lifecycle.use("metrics of devices", observeDevices(context));
+  lifecycle.use("metrics of devices", observeDevices({ ...context, eraser: context.orders.eraser }));
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
   const readiness = new Readiness({
@@ -83,28 +79,23 @@ export async function startAgent(
   });
   const address = await serveRegistryApi(lifecycle, context, readiness, log);
   registerWithRegistry(lifecycle, context, address, { ...edges, io, readiness });
-  watchDevices(lifecycle, context, log);
-  keepWireGuard(lifecycle, context, edges.nvme);
+  watchDevices(lifecycle, context, { clock: edges.clock, log });
+  keepWireGuard(lifecycle, context, edges);
   await serveDirectorFace(lifecycle, context, links, readiness, log);
   return reloadConfig(context);
-}
-
-function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: AgentContext) {
-  const linksIn = (folder: string) => new DiskLinks({ folder, findExport: (diskId) => exports.findSettled(diskId) });
-  return { dynamicDisks: linksIn(dynamicDisks), persistentDisks: linksIn(persistentDisks) };
 }
 
 /**
  * Returns the function that applies the rate of erases and the new devices of a reloaded config. The next registration
  * reports the devices.
  */
-function reloadConfig({ config, devices, eraser, limits, rescan, registrationDue, log }: AgentContext) {
+function reloadConfig({ config, devices, orders, limits, checks, registrationDue, log }: AgentContext) {
   let present: AgentConfig["devices"] = config.devices;
   let noted = Promise.resolve();
   return ({ devices: wanted, maxEraseBytesPerSecond, log: { level } }: AgentConfig): Partial<AgentConfig> => {
-    eraser.setRate(maxEraseBytesPerSecond);
+    orders.eraser.setRate(maxEraseBytesPerSecond);
     present = [...addNewDevices(devices, present, wanted, limits.maxDevices)];
-    rescan.run().then(
+    checks.rescan.run().then(
       () => registrationDue.declare(),
       (error: unknown) => log.error({ error: messageOf(error) }, "devices of the reloaded config not found"),
     );
@@ -112,24 +103,6 @@ function reloadConfig({ config, devices, eraser, limits, rescan, registrationDue
     noted = noted.then(() => noteRunningConfig(inEffect, log));
     return { devices: present, maxEraseBytesPerSecond };
   };
-}
-
-/** Removes links and sockets of ended exports that a killed agent left. Must run before the APIs accept new exports. */
-async function clearLeftovers(
-  folders: BaseFolder,
-  { exports, ledger, log }: AgentContext,
-  links: readonly DiskLinks[],
-): Promise<void> {
-  const isOurs = (name: string): boolean => {
-    const diskId = diskIdOfExport(name);
-    return diskId !== undefined && exports.find(diskId) === undefined;
-  };
-  const sockets = await clearDeadSockets(folders.exports, isOurs);
-  // Keeps the link of a remembered export even when the agent cannot serve the export now.
-  const isExported = (diskId: DiskId): boolean => ledger.memory.exports.get(diskId)?.spec !== undefined;
-  const cleared = await Promise.all(links.map((each) => each.clear(folders.exports, isExported)));
-  const names = cleared.flat();
-  if (sockets.length + names.length > 0) log.info({ sockets, links: names }, "stale sockets and links removed");
 }
 
 // Warns of a small thread pool, which does all file I/O: with the default of 4 threads, one hung device can block all
@@ -199,13 +172,13 @@ export async function startHolding(
   const { drainTimeoutMs, startOpenTimeoutMs } = limits;
   lifecycle.use("devices", () => held.devices.stop(drainTimeoutMs));
   // Devices found now are opened at the start, and the first registration reports them.
-  await held.rescan.run();
+  await held.checks.rescan.run();
   await held.devices.findLegs();
   await held.exports.adopt();
   await held.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
   const context = { ...held, holders: await serveHolders(lifecycle, held, edges) };
-  lifecycle.use("erases", context.eraser);
-  lifecycle.use("copies", context.copier);
+  lifecycle.use("erases", context.orders.eraser);
+  lifecycle.use("copies", context.orders.copier);
   lifecycle.use("exports", context.exports);
   await context.exports.start();
   return context;
@@ -248,26 +221,30 @@ function makeContext(
     bootId,
     ledger,
     devices,
-    rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
-    prober: new Prober({ devices, driveErrors, clock, random, warningAfterMs, errorAfterMs }),
+    checks: {
+      rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
+      prober: new Prober({ devices, driveErrors, clock, random, warningAfterMs, errorAfterMs }),
+    },
     registrationDue,
-    attachOrders: new AttachOrders(ledger, devices),
-    sessions,
-    eraser: new Eraser({
-      devices,
-      ledger,
+    orders: {
+      attach: new AttachOrders(ledger, devices),
       sessions,
-      clock,
-      chunkBytes: limits.eraseChunkBytes,
-      limits: {
-        maxAtOnce: limits.maxConcurrentErases,
-        maxBytesPerSecond: config.maxEraseBytesPerSecond,
-        slowAfterMs: warningAfterMs,
-      },
-      log,
-    }),
-    labels: new Labels({ devices, sessions, ledger, opener, onChange }),
-    copier: makeCopier(config, { devices, ledger }, options),
+      eraser: new Eraser({
+        devices,
+        ledger,
+        sessions,
+        clock,
+        chunkBytes: limits.eraseChunkBytes,
+        limits: {
+          maxAtOnce: limits.maxConcurrentErases,
+          maxBytesPerSecond: config.maxEraseBytesPerSecond,
+          slowAfterMs: warningAfterMs,
+        },
+        log,
+      }),
+      labels: new Labels({ devices, sessions, ledger, opener, onChange }),
+      copier: makeCopier(config, { devices, ledger }, options),
+    },
     exports: new ExportTable({
       ledger,
       devices,
@@ -294,7 +271,6 @@ function makeContext(
       random,
       log,
     }),
-    clock,
     log,
   };
 }
@@ -323,7 +299,7 @@ export function registerWithRegistry(
   lifecycle: Lifecycle,
   context: AgentContext,
   address: string,
-  edges: Pick<AgentEdges, "connectRegistry" | "random"> & Pick<RegistrationOptions, "readiness" | "io">,
+  edges: Pick<AgentEdges, "clock" | "connectRegistry" | "random"> & Pick<RegistrationOptions, "readiness" | "io">,
 ): void {
   context.registrationDue.contact.address = address;
   const client = edges.connectRegistry();
@@ -331,6 +307,7 @@ export function registerWithRegistry(
   const running = keepRegistered({
     context,
     client,
+    clock: edges.clock,
     backoff: context.limits.registration,
     random: edges.random,
     readiness: edges.readiness,
@@ -346,12 +323,21 @@ export function registerWithRegistry(
 }
 
 /** Checks the devices and the drivers periodically. */
-export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
-  const { limits, rescan, prober, clock, ledger, exports, registrationDue } = context;
+export function watchDevices(
+  lifecycle: Lifecycle,
+  context: AgentContext,
+  { clock, log }: Pick<AgentEdges, "clock"> & { readonly log: Logger },
+): void {
+  const { limits, checks, ledger, exports, orders, registrationDue } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
-  const drives = new FollowDrives({ ...context, log, onChange: () => registrationDue.declare() });
-  const lookAgain = () => rescan.run().then(() => drives.look());
+  const drives = new FollowDrives({
+    ...context,
+    labels: orders.labels,
+    log,
+    onChange: () => registrationDue.declare(),
+  });
+  const lookAgain = () => checks.rescan.run().then(() => drives.look());
   const running = Promise.all([
     repeat({ ...common, what: "device rescan", everyMs: limits.rescanIntervalMs, work: lookAgain }),
     repeat({ ...common, what: "cache check", everyMs: limits.cacheCheckIntervalMs, work: () => ledger.check() }),
@@ -361,39 +347,15 @@ export function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: L
       everyMs: limits.rescanIntervalMs,
       work: () => exports.lookAtSockets(),
     }),
-    repeat({ ...common, what: "device health probe", everyMs: limits.probeIntervalMs, work: () => prober.look() }),
+    repeat({
+      ...common,
+      what: "device health probe",
+      everyMs: limits.probeIntervalMs,
+      work: () => checks.prober.look(),
+    }),
   ]);
   lifecycle.use("device checks", async () => {
     stop.abort(new Error("the agent is stopping"));
     await running;
   });
-}
-
-async function serveDirectorFace(
-  lifecycle: Lifecycle,
-  { config, limits }: AgentContext,
-  links: ReturnType<typeof diskLinks>,
-  readiness: Readiness,
-  log: Logger,
-): Promise<void> {
-  const { hostId, nats: natsConfig } = config;
-  if (natsConfig === undefined) return;
-  const nats = await connectNats({
-    ...natsConfig,
-    tls: natsConfig.tls ?? config.tls,
-    tlsSection: natsConfig.tls ? "nats.tls" : "tls",
-    name: `disk-agent-${hostId}`,
-    log,
-  });
-  lifecycle.use("NATS connection", nats);
-  nats.onChange((why) => (why === undefined ? readiness.met("nats") : readiness.missing("nats", why)));
-  const server = new AgentServer({
-    nats,
-    agentId: hostId,
-    methods: agentMethods({ hostId, ...links }),
-    heartbeat: () => heartbeat(hostId),
-    heartbeatIntervalMs: limits.mbusHeartbeatIntervalMs,
-    log,
-  });
-  lifecycle.use("mbus", server);
 }

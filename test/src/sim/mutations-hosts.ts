@@ -137,7 +137,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
 
             constructor(options: ConstructorParameters<typeof Heartbeats>[0]) {
               super(options);
-              const { clock } = options.context;
+              const { clock } = options;
               this.#signal = options.signal;
               this.#sleep = (ms, signal) => clock.sleep(ms, signal);
             }

@@ -260,7 +260,7 @@ function* cutOff(world: World, { context, machine }: AgentRun): Plan {
   const path = world.random.pick(["/dev/a", "/dev/b"]);
   world.trace(`${machine.host}: what is at ${path} is cut off`);
   machine.cutOff(path);
-  void context?.rescan.run();
+  void context?.checks.rescan.run();
   yield* wait(20);
   const drive = machine.drives.get(path);
   while (drive !== undefined && drive.blocks.length < 2 * world.smallestBlocks) drive.blocks.push(0);

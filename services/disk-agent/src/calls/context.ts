@@ -1,5 +1,4 @@
 import type { Logger } from "@diskmesh/domain";
-import type { Clock } from "@diskmesh/service";
 import type { AgentConfig } from "../base/config.js";
 import type { AgentLimits } from "../base/limits.js";
 import type { Ledger } from "../cache/ledger.js";
@@ -16,6 +15,15 @@ import type { SessionOrders } from "../orders/session-orders.js";
 import type { BlockAddress } from "../remote/block-address.js";
 import type { RegistrationDue } from "./registration-due.js";
 
+/** Parts of the agent that carry out the registry's orders for devices. */
+interface DeviceOrders {
+  readonly attach: AttachOrders;
+  readonly sessions: SessionOrders;
+  readonly eraser: Eraser;
+  readonly labels: Labels;
+  readonly copier: Copier;
+}
+
 /** Dependencies of handlers and workers. */
 export interface AgentContext {
   readonly config: AgentConfig;
@@ -24,18 +32,13 @@ export interface AgentContext {
   readonly bootId: string;
   readonly ledger: Ledger;
   readonly devices: DeviceTable;
-  readonly attachOrders: AttachOrders;
-  readonly rescan: Rescan;
-  readonly prober: Prober;
+  /** Looks for new devices, and at the health of those that are held. */
+  readonly checks: { readonly rescan: Rescan; readonly prober: Prober };
   readonly registrationDue: RegistrationDue;
-  readonly sessions: SessionOrders;
-  readonly eraser: Eraser;
-  readonly labels: Labels;
-  readonly copier: Copier;
+  readonly orders: DeviceOrders;
   readonly exports: ExportTable;
   /** Address for holders on other hosts. */
   readonly holders: BlockAddress;
   readonly vendors: VendorCalls;
-  readonly clock: Clock;
   readonly log: Logger;
 }

@@ -8,6 +8,6 @@ export async function closeSession(context: AgentContext, request: CloseSessionR
   const runs = parseRuns(request, context.limits.maxDevicesPerOrder);
   const sessionNumber = parseSessionNumber(request.sessionNumber);
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-  const outcomes = await context.sessions.close(runs, sessionNumber, stamp);
+  const outcomes = await context.orders.sessions.close(runs, sessionNumber, stamp);
   return { outcomes: outcomes.map((outcome) => encodeOutcome(outcome)) };
 }

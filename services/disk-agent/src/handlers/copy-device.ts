@@ -7,6 +7,6 @@ export async function copyDevice(context: AgentContext, request: CopyDeviceReque
   const stamp = parseLeaderStamp(request.stamp);
   const order = parseCopyOrder(request, context.config.hostId);
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-  const { outcome, ...progress } = await context.copier.copy(order, stamp);
+  const { outcome, ...progress } = await context.orders.copier.copy(order, stamp);
   return { outcome: encodeOutcome(outcome), ...progress };
 }

@@ -8,6 +8,6 @@ export async function eraseDevice(context: AgentContext, request: EraseDeviceReq
   const run = parseRun(request);
   const sessionNumber = parseSessionNumber(request.sessionNumber);
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-  const { outcome, erasedBytes } = await context.eraser.erase(run, sessionNumber, stamp);
+  const { outcome, erasedBytes } = await context.orders.eraser.erase(run, sessionNumber, stamp);
   return { outcome: encodeOutcome(outcome), erasedBytes };
 }

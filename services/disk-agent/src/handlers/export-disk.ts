@@ -5,7 +5,7 @@ import { encodeOutcome, parseExportSpec, parseLeaderStamp, parseOpened } from ".
 import { isGranted } from "../devices/outcome.js";
 
 export async function exportDisk(context: AgentContext, request: ExportDiskRequest): Promise<ExportDiskResponse> {
-  const { config, limits, sessions, exports } = context;
+  const { config, limits, orders, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
   const spec = parseExportSpec(request, config.hostId, limits.maxExtentsPerExport);
   const opened = parseOpened(request, limits.maxDevicesPerOrder);
@@ -19,7 +19,7 @@ export async function exportDisk(context: AgentContext, request: ExportDiskReque
   const { diskId, sessionNumber: number } = spec;
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: config.hostId };
   // One cache write stores the export together with the session.
-  const came = await sessions.open(opened, wish, stamp, { waitMs: 0, andRemember: () => exports.intend(spec) });
+  const came = await orders.sessions.open(opened, wish, stamp, { waitMs: 0, andRemember: () => exports.intend(spec) });
   const outcomes = came.map((outcome) => encodeOutcome(outcome));
   if (!came.every(isGranted)) return { exportPath: "", fixedSize: false, outcomes };
   // Checks the sender again, because the agent may have accepted a newer leader during the await.

@@ -19,10 +19,10 @@ export async function followRebuilt(
   context: AgentContext,
   request: FollowRebuiltRequest,
 ): Promise<FollowRebuiltResponse> {
-  const { exports, labels, ledger, registrationDue } = context;
+  const { exports, orders, ledger, registrationDue } = context;
   if (request.incarnation !== "") follow(context, request);
   else if (request.fleetId !== "") requireFleet(ledger.memory, parseId("fleet_id", request.fleetId));
-  await labels.look();
+  await orders.labels.look();
   const memory = await ledger.durable();
   const disks = [...memory.exports.values()].flatMap(({ spec }): ServedDisk[] => {
     if (spec === undefined) return [];

@@ -9,7 +9,7 @@ import { encodeClaim } from "../labels/record-wire.js";
 const MAX_PAGE = 100;
 
 export async function listClaims(
-  { bootId, devices, sessions, labels }: AgentContext,
+  { bootId, devices, orders: { sessions, labels } }: AgentContext,
   request: ListClaimsRequest,
 ): Promise<ListClaimsResponse> {
   const device = devices.get(parseDeviceId(request.deviceId));

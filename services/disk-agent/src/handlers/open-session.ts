@@ -6,7 +6,7 @@ import { encodeOutcome, parseLeaderStamp, parseRuns, parseSessionKey, parseSessi
 import { isGranted } from "../devices/outcome.js";
 
 export async function openSession(context: AgentContext, request: OpenSessionRequest): Promise<OpenSessionResponse> {
-  const { config, limits, sessions, holders } = context;
+  const { config, limits, orders, holders } = context;
   const stamp = parseLeaderStamp(request.stamp);
   const runs = parseRuns(request, limits.maxDevicesPerOrder);
   const number = parseSessionNumber(request.sessionNumber);
@@ -17,6 +17,6 @@ export async function openSession(context: AgentContext, request: OpenSessionReq
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
   const blockAddress = isElsewhere ? holders.address() : "";
   const wish = { number, purpose: "disk" as const, diskId, holderHostId, ...key };
-  const outcomes = await sessions.open(runs, wish, stamp);
+  const outcomes = await orders.sessions.open(runs, wish, stamp);
   return { outcomes: outcomes.map((outcome) => encodeOutcome(outcome, isGranted(outcome) ? blockAddress : "")) };
 }

@@ -7,11 +7,16 @@ import { decideOrder } from "../model/orders.js";
 
 /** Runs AttachDevices and DetachDevices: decides all orders, stores them with one write, then executes each. */
 export async function orderDevices(
-  context: Pick<AgentContext, "attachOrders" | "bootId" | "limits" | "devices" | "ledger">,
+  context: Pick<AgentContext, "orders" | "bootId" | "limits" | "devices" | "ledger">,
   kind: OrderKind,
   request: { readonly bootId: string; readonly devices: readonly DeviceOrder[] },
 ): Promise<DeviceOutcome[]> {
-  const { attachOrders, limits, devices, ledger } = context;
+  const {
+    orders: { attach },
+    limits,
+    devices,
+    ledger,
+  } = context;
   const orders = parseOrders(kind, request.devices, limits.maxDevicesPerOrder);
   acceptFrom(context, { bootId: request.bootId, stamps: orders.map(({ stamp }) => stamp) });
   const { memory, verdicts } = decideEach(ledger.memory, orders, (before, order) => {
@@ -20,6 +25,6 @@ export async function orderDevices(
   });
   ledger.remember(memory);
   await ledger.durable();
-  const outcomes = verdicts.map(({ order, verdict }) => attachOrders.run(order, verdict));
+  const outcomes = verdicts.map(({ order, verdict }) => attach.run(order, verdict));
   return (await Promise.all(outcomes)).map((outcome) => encodeOutcome(outcome));
 }

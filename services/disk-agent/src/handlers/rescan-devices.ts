@@ -1,8 +1,8 @@
 import type { RescanDevicesResponse } from "@diskmesh/api/internal";
 import type { AgentContext } from "../calls/context.js";
 
-export async function rescanDevices({ bootId, rescan }: AgentContext): Promise<RescanDevicesResponse> {
-  const { changedDeviceIds, skipped, pendingPaths } = await rescan.run();
+export async function rescanDevices({ bootId, checks }: AgentContext): Promise<RescanDevicesResponse> {
+  const { changedDeviceIds, skipped, pendingPaths } = await checks.rescan.run();
   return {
     bootId,
     changedDeviceIds: [...changedDeviceIds],

@@ -5,7 +5,7 @@ import type { AgentContext } from "../calls/context.js";
 import { encodeOutcome, parseLeaderStamp, parseOpened, parseSessionNumber } from "../calls/wire.js";
 
 export async function unexportDisk(context: AgentContext, request: UnexportDiskRequest): Promise<UnexportDiskResponse> {
-  const { limits, ledger, sessions, exports } = context;
+  const { limits, ledger, orders, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
   const diskId = parseDiskId(request.diskId);
   const number = parseSessionNumber(request.sessionNumber);
@@ -23,6 +23,6 @@ export async function unexportDisk(context: AgentContext, request: UnexportDiskR
   accept();
   const wish = { number, purpose: "disk" as const, diskId, holderHostId: "" as const };
   // One cache write stores the end of the export together with the session.
-  const outcomes = await sessions.open(opened, wish, stamp, { waitMs: 0 });
+  const outcomes = await orders.sessions.open(opened, wish, stamp, { waitMs: 0 });
   return { outcomes: outcomes.map((outcome) => encodeOutcome(outcome)) };
 }

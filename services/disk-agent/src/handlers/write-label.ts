@@ -12,7 +12,7 @@ export async function writeLabel(context: AgentContext, request: WriteLabelReque
   const sessionNumber = parseSessionNumber(request.sessionNumber);
   const wanted = request.label && parseLabel(request.label);
   acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-  if (context.labels.isDisks(run))
+  if (context.orders.labels.isDisks(run))
     throw new InvalidStateError(`a disk has the first bytes of device ${run.deviceId}: no label is written there`, {
       about: { device_id: run.deviceId },
     });
@@ -24,7 +24,7 @@ export async function writeLabel(context: AgentContext, request: WriteLabelReque
   const before = ledger.memory.devices.get(run.deviceId)?.labelId;
   // After a kill amid the writing, the former label would have the next life refuse the device.
   if (before !== undefined && before !== wanted?.labelId) await remember(undefined);
-  const { outcome, label } = await context.labels.write(run, sessionNumber, wanted, stamp);
+  const { outcome, label } = await context.orders.labels.write(run, sessionNumber, wanted, stamp);
   if (outcome.outcome === "done") await remember(label?.labelId);
   return { outcome: encodeOutcome(outcome), label };
 }

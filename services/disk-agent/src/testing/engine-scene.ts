@@ -34,7 +34,7 @@ import { holdersOf } from "./file-holders.js";
 
 export const DEVICE_BYTES = 1024 * 1024;
 /** Limits of an engine. */
-export const ENGINE_LIMITS = {
+const ENGINE_LIMITS = {
   maxConnections: 16,
   maxInFlightRequests: 64,
   maxInFlightBytes: 64 * DEVICE_BYTES,

@@ -12,7 +12,7 @@ import {
 } from "@diskmesh/domain";
 import { observe } from "@diskmesh/metrics";
 import type { Client } from "@diskmesh/rpc";
-import type { Readiness, ReadinessReport } from "@diskmesh/service";
+import type { Clock, Readiness, ReadinessReport } from "@diskmesh/service";
 import type { IoCounters } from "../base/io-counters.js";
 import { agentMetrics } from "../base/metrics.js";
 import type { Ledger } from "../cache/ledger.js";
@@ -25,6 +25,7 @@ import { highestNumbers } from "../model/highest-numbers.js";
 export interface RegistrationOptions {
   readonly context: AgentContext;
   readonly client: Client<typeof AgentRegistrationServiceDefinition>;
+  readonly clock: Clock;
   readonly backoff: BackoffLimits;
   readonly random: () => number;
   /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
@@ -61,7 +62,7 @@ export function warningOf({ problem }: Ledger): string {
  */
 function missingNeedsOf(
   { needs, alerts }: Pick<ReadinessReport, "needs" | "alerts">,
-  { vendors, clock }: Pick<AgentContext, "vendors" | "clock">,
+  { context: { vendors }, clock }: Pick<RegistrationOptions, "context" | "clock">,
 ): MissingNeed[] {
   const drivers = vendors.failed();
   const missing = [...needs].flatMap(([need, { met, why, sinceMs }]) =>
@@ -101,7 +102,7 @@ export class Heartbeats {
 
   /** Reports the registration's age when metrics are read; returns a function that stops this. */
   observe(): () => void {
-    const { clock } = this.#options.context;
+    const { clock } = this.#options;
     return observe(agentMetrics.registrationAge, (say) => {
       if (this.#acceptedAtMs !== undefined) say((clock.monotonicMs() - this.#acceptedAtMs) / 1_000);
     });
@@ -139,9 +140,9 @@ export class Heartbeats {
 
   /** Waits before the next registration, while heartbeats continue. */
   async pause(pauseMs: number): Promise<void> {
-    const { context, signal } = this.#options;
+    const { clock, signal } = this.#options;
     const over = new AbortController();
-    const pause = context.clock.sleep(pauseMs, signal).catch(() => undefined);
+    const pause = clock.sleep(pauseMs, signal).catch(() => undefined);
     await Promise.all([pause.finally(() => over.abort()), this.#send(over.signal, { tellsChanges: true })]);
   }
 
@@ -157,8 +158,7 @@ export class Heartbeats {
       readonly failed?: (error: unknown) => void;
     },
   ): Promise<number | undefined> {
-    const { context, signal } = this.#options;
-    const { clock } = context;
+    const { clock, signal } = this.#options;
     const registered = this.#registered;
     while (registered !== undefined && registered === this.#registered) {
       await clock.sleep(Math.max(0, this.#nextAtMs - clock.monotonicMs()), until).catch(() => undefined);
@@ -185,20 +185,20 @@ export class Heartbeats {
    * send heartbeats together.
    */
   #schedule({ heartbeatIntervalMs }: Registered): void {
-    const { context, random } = this.#options;
-    this.#nextAtMs = context.clock.monotonicMs() + Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
+    const { clock, random } = this.#options;
+    this.#nextAtMs = clock.monotonicMs() + Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
   }
 
   #noteAccepted({ heartbeatIntervalMs }: Registered): void {
-    const { clock, registrationDue } = this.#options.context;
+    const { clock, context } = this.#options;
     this.#acceptedAtMs = clock.monotonicMs();
-    registrationDue.contact.noteHeard(heartbeatIntervalMs);
+    context.registrationDue.contact.noteHeard(heartbeatIntervalMs);
   }
 
   /** Sends a heartbeat. */
   async #beat(registered: Registered, tellsChanges: boolean): Promise<void> {
-    const { context, client, io, signal, readiness } = this.#options;
-    const { bootId, clock, config, limits, devices, ledger } = context;
+    const { clock, context, client, io, signal, readiness } = this.#options;
+    const { bootId, config, limits, devices, ledger } = context;
     const { told } = registered;
     const changed = devices
       .all()
@@ -223,7 +223,7 @@ export class Heartbeats {
         io: { ...io.diskIo(diskId), ...encodeQueue(queue) },
       })),
       diskProblems: [...context.exports.problems()],
-      missingNeeds: missingNeedsOf(readiness.report(), context),
+      missingNeeds: missingNeedsOf(readiness.report(), this.#options),
       sentAt: new Date(clock.nowMs()),
     };
     await client.heartbeat(request, { signal, deadlineMs: limits.heartbeatTimeoutMs });

@@ -44,8 +44,8 @@ async function register(
   registrationNumber: number,
   refusals: Refusals,
 ): Promise<Registered> {
-  const { limits, devices, ledger, labels } = context;
-  await labels.look();
+  const { limits, devices, ledger, orders } = context;
+  await orders.labels.look();
   context.registrationDue.reset();
   // The registration reports orders as obeyed, so these must be durable. An agent that cannot write its cache reports
   // that as a warning, and reports the memory that it stored last.
@@ -61,7 +61,7 @@ async function register(
 
 /** Returns the state of the agent as a registration reports it. */
 export function describeAgent(
-  { bootId, config, devices, exports, ledger, labels, registrationDue, rescan }: AgentContext,
+  { bootId, config, devices, exports, ledger, orders, registrationDue, checks }: AgentContext,
   memory: AgentMemory,
   unreported: ReadonlyMap<DeviceId, UnreportedError>,
 ): RegisterAgentRequest {
@@ -73,10 +73,10 @@ export function describeAgent(
     bootId,
     devices: [
       ...devices.all().map((device) => {
-        const found = { unreported: unreported.get(device.id), label: labels.of(device) };
+        const found = { unreported: unreported.get(device.id), label: orders.labels.of(device) };
         return encodeReportedDevice(device, memory, found);
       }),
-      ...rescan.refused.map((file) => encodeRefusedFile(file, memory)),
+      ...checks.rescan.refused.map((file) => encodeRefusedFile(file, memory)),
     ],
     exports: exports.list(),
     ...highestNumbers(memory),
@@ -87,7 +87,7 @@ export function describeAgent(
 
 /** Applies the answer to a registration. `reported` is the memory that the registration contained. */
 async function applyAnswer(
-  { attachOrders, devices, ledger, log, registrationDue }: AgentContext,
+  { orders, devices, ledger, log, registrationDue }: AgentContext,
   reported: AgentMemory,
   answer: RegisterAgentResponse,
 ): Promise<void> {
@@ -108,7 +108,7 @@ async function applyAnswer(
   // Declares another registration due when an order started an export during this registration, because only a
   // registration reports exports.
   if (before.exports !== reported.exports) registrationDue.declare();
-  const outcomes = await Promise.all(decisions.map(({ order, verdict }) => attachOrders.run(order, verdict)));
+  const outcomes = await Promise.all(decisions.map(({ order, verdict }) => orders.attach.run(order, verdict)));
   for (const { deviceId, outcome, message: text } of outcomes)
     if (outcome !== "done" && outcome !== "already")
       log.warn({ deviceId, outcome, reason: text }, "device order from registration failed");

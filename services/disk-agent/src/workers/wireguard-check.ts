@@ -1,4 +1,4 @@
-import type { Lifecycle } from "@diskmesh/service";
+import type { Clock, Lifecycle } from "@diskmesh/service";
 import { repeat } from "../base/repeat.js";
 import type { AgentContext } from "../calls/context.js";
 import type { Nvme } from "../kernel/nvme.js";
@@ -6,7 +6,11 @@ import type { AgentMemory } from "../model/memory.js";
 import { holdersOf } from "../model/wireguard.js";
 
 /** Keeps the peers of WireGuard those of present sessions, until the service stops. */
-export function keepWireGuard(lifecycle: Lifecycle, { limits, clock, ledger, log }: AgentContext, nvme?: Nvme): void {
+export function keepWireGuard(
+  lifecycle: Lifecycle,
+  { limits, ledger, log }: AgentContext,
+  { clock, nvme }: { readonly clock: Clock; readonly nvme?: Nvme | undefined },
+): void {
   if (nvme === undefined) return;
   const stop = new AbortController();
   const work = () => tidyWireGuard(nvme, ledger.memory);
