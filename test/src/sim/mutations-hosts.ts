@@ -21,7 +21,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 3900,
-    foundBy: 68,
+    foundBy: 104,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

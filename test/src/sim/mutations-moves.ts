@@ -175,8 +175,8 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
   {
     name: "copy-goes-on-after-a-session",
     mistake: "a copy goes on where an earlier session of it was durable, although the disk was in use since",
-    withinSeeds: 3000,
-    foundBy: 2080,
+    withinSeeds: 15_000,
+    foundBy: 4930,
     scenario: "disks move",
     replaced: [
       tokensOfAllSessions(),

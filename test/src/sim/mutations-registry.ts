@@ -114,7 +114,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
     withinSeeds: 600,
-    foundBy: 123,
+    foundBy: 142,
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {

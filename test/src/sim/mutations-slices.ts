@@ -32,7 +32,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   {
     ...ON_SLICES,
     withinSeeds: 4_500,
-    foundBy: 1504,
+    foundBy: 304,
     name: "grant-overlapping",
     mistake: "the agent takes runs that overlap, and begin at other bytes, for different ones",
     replaced: [inPlaceOf("disk-agent/model/runs", "overlaps", () => (a, b) => a.offsetBytes === b.offsetBytes)],
@@ -79,7 +79,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   {
     ...ON_SLICES,
     withinSeeds: 8_100,
-    foundBy: 2734,
+    foundBy: 2494,
     name: "shorten-range",
     mistake: "a late order shortens the range of a session that has grown",
     replaced: [
@@ -115,7 +115,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 94,
+    foundBy: 64,
     name: "grant-before-record",
     mistake: "the agent grants sessions of runs that do not have the record of the session yet",
     replaced: [
@@ -134,7 +134,7 @@ export const SLICE_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...ON_SLICES,
-    foundBy: 94,
+    foundBy: 154,
     name: "erased-run-in-table",
     mistake: "the agent leaves erased runs in the device's table",
     replaced: [

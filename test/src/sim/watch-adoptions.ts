@@ -22,7 +22,11 @@ export class AdoptionWatch {
       const device = table === "devices" ? (document as Device | null) : null;
       const labelId = device?.label?.labelId;
       if (device === null || labelId === undefined || !this.#asked.has(key)) continue;
-      const former = [...store.devices()].find((each) => each.label?.labelId === labelId && each.deviceId !== key);
+      const found = store.device(key)?.foundLabel;
+      const isFormer = ({ deviceId, label }: Device): boolean =>
+        label === undefined ? deviceId === found?.deviceId : label.labelId === labelId;
+      // The registry may know no label of the former device, because the answer to its writing was lost.
+      const former = [...store.devices()].find((each) => each.deviceId !== key && isFormer(each));
       if (former === undefined) continue;
       // The drive of a machine without power may have been changed since its agent spoke. The next life looks at the label.
       if (this.world.agentOf(device.hostId)?.process.alive) {
