@@ -35,6 +35,6 @@ export function errorsPage(): string {
 function actionCodes(): readonly (readonly [string, string])[] {
   const text = readFileSync(join(repositoryFolder, "proto/diskmesh/registry/v1/types.proto"), "utf8");
   const [, body = ""] = /enum ActionCode \{(.*?)\n\}/s.exec(text) ?? [];
-  const values = [...body.matchAll(/\/\/ (.*)\n\s+ACTION_CODE_(\w+) = [1-9]/g)];
-  return values.map(([, meaning = "", code = ""]) => [code, meaning]);
+  const values = [...body.matchAll(/((?:\s+\/\/ .*\n)+)\s+ACTION_CODE_(\w+) = [1-9]/g)];
+  return values.map(([, comment = "", code = ""]) => [code, comment.replace(/\s+(?:\/\/ )?/g, " ").trim()]);
 }

@@ -32,6 +32,8 @@ import { type Device, type Host, isAway, type RegistryTransaction } from "../sto
 
 /** Maximum reasons in an error, because the size of an error is limited. */
 const MAX_REASONS = 4;
+/** `retry_after` while an agent reads labels, which takes about a second. */
+const READING_RETRY_AFTER_MS = 1_000;
 const WELL = { health: "ONLINE", healthMessage: "" } as const;
 
 /** Options of an addition, and its inputs from memory, config and clock. */
@@ -67,16 +69,17 @@ export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall):
 function hostAdded(
   host: Host,
   devices: readonly Device[],
-  { changed, taken, refused, hindered, wished }: Added & { readonly wished: boolean },
+  { changed, taken, refused, unread, hindered, wished }: Added & { readonly wished: boolean },
   call: AddCall,
 ): ActionResult {
   const { hostId, foreignDevices = [] } = host;
   const name = `host ${hostId} with its ${countText(devices.length, "device")}`;
   const isPartly = wished || taken > 0;
   if (refused.length > 0) {
-    const left = devices.length - refused.length;
+    const left = devices.length - refused.length - unread.length;
     const what = `host ${hostId} is in operation with ${left} of its ${countText(devices.length, "device")}; the others are refused`;
-    return partly(isPartly, `${what}: ${refused.join("; ")}`, [...refused, ...hindered]);
+    const reasons = [...refused, ...unread];
+    return partly(isPartly, `${what}: ${reasons.join("; ")}`, [...reasons, ...hindered]);
   }
   if (devices.length === 0 && foreignDevices.length > 0) {
     const ids = named(foreignDevices.map((device) => `${device.deviceId} (host ${device.hostId})`));
@@ -85,6 +88,7 @@ function hostAdded(
     return partly(isPartly, `host ${hostId} is no longer to be removed; ${why}`, [why]);
   }
   if (isAway(host)) return whileAway(name, host, call);
+  if (unread.length > 0) return untilRead(unread);
   const not = hindered.length === 0 ? "" : `; not in operation: ${hindered.join("; ")}`;
   if (hindered.length > 0 && hindered.length === devices.length)
     return partly(isPartly, `${name} is taken in${not}`, hindered);
@@ -116,14 +120,16 @@ export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, cal
 function devicesAdded(
   host: Host | undefined,
   names: string,
-  { changed, taken, refused, hindered }: Added,
+  { changed, taken, refused, unread, hindered }: Added,
   call: AddCall,
 ): ActionResult {
   if (refused.length > 0) {
-    const message = `taken in: ${taken} of ${names}; the others are refused: ${refused.join("; ")}`;
-    return partly(taken > 0, message, [...refused, ...hindered]);
+    const reasons = [...refused, ...unread];
+    const message = `taken in: ${taken} of ${names}; the others are refused: ${reasons.join("; ")}`;
+    return partly(taken > 0, message, [...reasons, ...hindered]);
   }
   if (host !== undefined && isAway(host)) return whileAway(names, host, call);
+  if (unread.length > 0) return untilRead(unread);
   if (hindered.length > 0) {
     const message = `taken in, and not in operation: ${hindered.join("; ")}`;
     return partly(taken > 0, message, hindered);
@@ -154,6 +160,11 @@ function requireStaying({ removalRequested, hostId }: Host, names: string): void
   throw new InvalidStateError(message, { reason: "HOST_BEING_REMOVED", about: { host_id: hostId } });
 }
 
+/** Returns the result for devices that another call adds once their agent has read them. */
+function untilRead(reasons: readonly string[]): ActionResult {
+  return tryAgain(reasons.join("; "), READING_RETRY_AFTER_MS);
+}
+
 /** Returns the result for an UNAVAILABLE host: the addition is stored and takes effect once the host is heard. */
 function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }: AddCall): ActionResult {
   return tryAgain(
@@ -179,6 +190,8 @@ interface Added {
   readonly taken: number;
   /** Reasons why devices were left unchanged. */
   readonly refused: readonly string[];
+  /** Reasons why devices are left unchanged until their agent has said more. */
+  readonly unread: readonly string[];
   /** Reasons why added devices cannot be used. */
   readonly hindered: readonly string[];
   /** Devices whose replacement was accepted while the former hardware was not erased. */
@@ -190,6 +203,7 @@ function addAll(tx: RegistryTransaction, devices: readonly Device[], call: AddCa
   let changed = 0;
   let taken = 0;
   const refused: string[] = [];
+  const unread: string[] = [];
   const hindered: string[] = [];
   const unerased: DeviceId[] = [];
   let misplaced: readonly Device[] | undefined;
@@ -197,10 +211,13 @@ function addAll(tx: RegistryTransaction, devices: readonly Device[], call: AddCa
   const host = tx.hosts.get(devices[0]?.hostId ?? "");
   for (const device of devices) {
     misplaced ??= [...tx.devices.by("usedByHost", device.hostId)].filter((each) => each.replacement !== undefined);
+    const whyNotYet = isTakenIn(device) ? whyUnread(host, device) : undefined;
+    if (whyNotYet !== undefined) {
+      unread.push(whyNotYet);
+      continue;
+    }
     const why =
-      (isTakenIn(device)
-        ? (whyUnread(host, device) ?? whyForeign(tx, device, call.eraseForeign === true))
-        : undefined) ??
+      (isTakenIn(device) ? whyForeign(tx, device, call.eraseForeign === true) : undefined) ??
       whyRefused(sharers.find, asAccepted(device)) ??
       whyMisplaced(device, misplaced) ??
       whyUnidentified(host, device, call) ??
@@ -222,7 +239,7 @@ function addAll(tx: RegistryTransaction, devices: readonly Device[], call: AddCa
     changed++;
     if (device.replacement !== undefined && isDirty(device) && !holdsAnyDisk(device)) unerased.push(device.deviceId);
   }
-  return { changed, taken, refused, hindered, unerased };
+  return { changed, taken, refused, unread, hindered, unerased };
 }
 
 /** Returns whether AddDevice replaces the device's recorded hardware by the hardware found in its place. */

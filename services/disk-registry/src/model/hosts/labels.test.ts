@@ -353,7 +353,10 @@ describe("labels", () => {
   it("a drive without a serial number is added where it gets a label", () => {
     const add = (fleet: TestFleet) => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, call));
     const unlabelled = fleetOf({ ...OF_BOOT_1, attachState: "UNKNOWN" });
-    expect(() => add(unlabelled)).to.throw(/before its agent has read/);
+    const waits = add(unlabelled);
+    expect(waits.code).to.equal("E_TRY_AGAIN");
+    expect(waits.message).to.match(/before its agent has read/);
+    expect(unlabelled.device("d1").attachState).to.equal("UNKNOWN");
     unlabelled.transact((tx) => tx.hosts.put(aHost("h1")));
     expect(() => add(unlabelled)).to.throw(/ConfirmDevice after each/);
     for (const labelState of ["NONE", "USERS"] as const)

@@ -7435,10 +7435,10 @@ export const DiskRegistryServiceDefinition = {
   methods: {
     /**
      * Takes a host and all its devices into operation. S_OK: the host is in operation; attaching continues in the
-     * background. E_TRY_AGAIN: the request is recorded, but the host is UNAVAILABLE. S_PARTLY: some devices
-     * are refused, for example because nothing identifies them, or none can be used; the message names the reason and the
-     * remedy. FAILED_PRECONDITION: the host is DEAD, or all devices are refused. Devices in error are accepted, and
-     * attached once the error is gone.
+     * background. E_TRY_AGAIN: the request is recorded, but the host is UNAVAILABLE; or the agent has not read yet whether
+     * drives carry labels, and another call adds their devices. S_PARTLY: some devices are refused, for example because
+     * nothing identifies them, or none can be used; the message names the reason and the remedy. FAILED_PRECONDITION: the
+     * host is DEAD, or all devices are refused. Devices in error are accepted, and attached once the error is gone.
      */
     addHost: {
       name: "AddHost",
