@@ -52,7 +52,7 @@ export const COPY_LOSS_MUTATIONS: readonly Mutation[] = [
             if (answer.is === "refused") return answer;
             const parts = answer.disk.parts.map((part) => ({
               ...part,
-              copies: part.copies.map(({ isAccepted: _, ...copy }) => copy),
+              copies: part.copies.map(({ isUnrecorded: _, ...copy }) => copy),
             }));
             return { is: "accepted", disk: { ...answer.disk, parts } };
           },

@@ -58,7 +58,7 @@ export function acceptDroppedCopy(
     ...each,
     layout: at.layout,
     copies: each.copies.map((copy): Copy => {
-      if (copy.deviceId === deviceId) return { deviceId, state: "COUNTS", isAccepted: true };
+      if (copy.deviceId === deviceId) return { deviceId, state: "COUNTS", isUnrecorded: true };
       return copy.state === "COUNTS" ? { deviceId: copy.deviceId, state: "LEAVING" } : copy;
     }),
   }));

@@ -95,6 +95,7 @@ export function noteEqual(
       ...changeCopy(each, said.deviceId, ({ deviceId, session }) => ({
         deviceId,
         state: "COUNTS",
+        isUnrecorded: true,
         ...(session !== undefined && { session }),
       })),
       layout,

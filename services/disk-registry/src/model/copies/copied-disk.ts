@@ -21,8 +21,8 @@ export interface Copy {
   readonly isOpen?: true;
   /** Set with RESYNC once its old bytes were partly replaced. */
   readonly isMixed?: true;
-  /** Set with COUNTS on a person's word, until its own record says so, too. */
-  readonly isAccepted?: true;
+  /** Set with COUNTS since the holder's EQUAL or a person's word, until the holder has confirmed that its own record says so, too. */
+  readonly isUnrecorded?: true;
 }
 
 /** Consecutive bytes of a disk with all their copies. */

@@ -2,6 +2,7 @@ import type { DeviceId } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aCopiedDisk, aPublication, partsOf } from "../../testing/copied-disks.js";
 import { deviceId, hostId } from "../../testing/fleet-fixture.js";
+import { noteEqual } from "./adding.js";
 import type { CopiedDisk } from "./copied-disk.js";
 import {
   beginEnd,
@@ -48,6 +49,17 @@ describe("publications of disks with several copies", () => {
       expect(after === undefined ? "waits" : partsOf(after)[0]).to.equal(result);
       if (after !== undefined) expect(after).to.deep.include({ isUnclean: true });
     });
+
+  it("a copy counts from EQUAL on, also if the holder ended before it wrote that into the copy's record", () => {
+    const copying = aCopiedDisk(["5: a COUNTS, b COPYING open"], { publication: aPublication() });
+    const equal = noteEqual(copying, { part: 0, deviceId: deviceId("b"), session: 9, revision: 3 }, 6);
+    if (equal === undefined) throw new Error("EQUAL was refused");
+    const publish = (disk: CopiedDisk) => complete(beginPublication(disk, { hostId: hostId("h2") }, 12), "b?", "a");
+    const late = { ...equal, publication: aPublication({ revision: 4, confirmedRevision: 2 }) };
+    for (const before of [equal, noteConfirmed(late, { session: 9, revision: 3 })])
+      expect(partsOf(publish(before) ?? before)).to.deep.equal(["20: a DROPPED, b COUNTS"]);
+    expect(publish(noteConfirmed(equal, { session: 9, revision: 4 }))).to.equal(undefined);
+  });
 
   it("a disk waits for each of its parts", () => {
     const disk = aCopiedDisk(["5: a COUNTS, b COUNTS", "5: c COUNTS"], { publication: publishing });

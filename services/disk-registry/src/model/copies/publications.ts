@@ -105,9 +105,9 @@ function chosenOf(
 ): CopiedPart | undefined {
   const counting = devicesIn(part, "COUNTS");
   if (!askedDevices(part).every((deviceId) => granted.has(deviceId) || excused.has(deviceId))) return undefined;
-  const isAccepted = (deviceId: DeviceId): boolean => copyOf(part, deviceId)?.isAccepted === true;
+  const isUnrecorded = (deviceId: DeviceId): boolean => copyOf(part, deviceId)?.isUnrecorded === true;
   const believed = counting.filter(
-    (deviceId) => granted.get(deviceId)?.saysCounts || (granted.has(deviceId) && isAccepted(deviceId)),
+    (deviceId) => granted.get(deviceId)?.saysCounts || (granted.has(deviceId) && isUnrecorded(deviceId)),
   );
   const [chosen] = believed;
   if (chosen === undefined) return undefined;
@@ -130,15 +130,23 @@ export function noteCleanEnd(disk: CopiedDisk, said: { session: number; revision
   return disk.publication?.state === "ENDING" && isPresent(disk, said) ? { ...disk, isUnclean: undefined } : disk;
 }
 
-/** Takes the holder's word that it follows the revision: its layout is in the records of all copies that count. */
+/**
+ * Takes the holder's word that it follows the revision: its layout is in the records of all copies that count in it. A later
+ * revision may have copies that its records do not name yet.
+ */
 export function noteConfirmed(
   disk: CopiedDisk,
   { session, revision }: { session: number; revision: number },
 ): CopiedDisk {
   const { publication } = disk;
   if (publication?.session !== session || publication.confirmedRevision >= revision) return disk;
-  const parts = disk.parts.map((part) => ({ ...part, copies: part.copies.map(({ isAccepted: _, ...copy }) => copy) }));
-  return { ...disk, parts, publication: { ...publication, confirmedRevision: revision } };
+  const confirmed = { ...disk, publication: { ...publication, confirmedRevision: revision } };
+  if (revision < publication.revision) return confirmed;
+  const parts = disk.parts.map((part) => ({
+    ...part,
+    copies: part.copies.map(({ isUnrecorded: _, ...copy }) => copy),
+  }));
+  return { ...confirmed, parts };
 }
 
 export interface Unheard {
