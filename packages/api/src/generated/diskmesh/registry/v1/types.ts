@@ -685,8 +685,8 @@ export const ActionCode = {
   /** S_ALREADY - The wanted state existed already. */
   S_ALREADY: "ACTION_CODE_S_ALREADY",
   /**
-   * E_TRY_AGAIN - The action is recorded, and goes on by itself when what it waits for ends; Add* of a drive whose label is not read yet
-   * goes on with the next call alone. To learn the action's end, repeat the call after retry_delay.
+   * E_TRY_AGAIN - The action is recorded, and goes on by itself when what it waits for ends. To learn its end, repeat the call after
+   * retry_delay. Only a drive whose label is not read yet is added by that next call.
    */
   E_TRY_AGAIN: "ACTION_CODE_E_TRY_AGAIN",
   /** S_PARTLY - Add* is done in part: devices are refused, or none can be used. The message names each and its remedy. */
