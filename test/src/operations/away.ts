@@ -52,7 +52,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
     });
   },
 
-  "the registry that stands by": (scene) => withoutStandby(scene, "disk-registry"),
+  "the standby registry": (scene) => withoutStandby(scene, "disk-registry"),
 
   "both registries": (scene) =>
     without(scene, both(scene, "disk-registry"), async (end) => {
@@ -69,7 +69,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
     });
   },
 
-  "the director that stands by": (scene) => withoutStandby(scene, "director"),
+  "the standby director": (scene) => withoutStandby(scene, "director"),
 
   "both directors": (scene) =>
     without(scene, both(scene, "director"), async () => {
@@ -109,7 +109,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
     title: "log once that their receiver is unreachable, and once that it is back",
   },
 
-  "a certificate's file, torn": async (scene) => {
+  "a certificate's file (damaged)": async (scene) => {
     const { leader } = await scene.leader("disk-registry");
     const unit = scene.unit(leader, "disk-registry");
     const file = scene.file(leader, "etc/diskmesh/disk-registry.pem");
@@ -130,12 +130,12 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
     return undefined;
   },
 
-  "a certificate, ended": {
+  "a certificate (ended)": {
     file: "test/src/ended-certificate.test.ts",
     title: "gives up the lead, exits with the name of the expired file, and does not start again",
   },
 
-  "the right time": async (scene) => {
+  "the correct time": async (scene) => {
     const clocks = scene.clocks();
     if (clocks.problem !== undefined) return clocks.problem;
     const { leader, standby } = await scene.leader("disk-registry");

@@ -194,7 +194,7 @@ describe("runService", () => {
 
   it("documents each exit code in docs/operate/health.md", () => {
     const page = readFileSync(fileURLToPath(new URL("../../../../docs/operate/health.md", import.meta.url)), "utf8");
-    const [, table = ""] = /^\| Exit code \| It ended because(.*?)\n\n/ms.exec(page) ?? [];
+    const [, table = ""] = /^\| Exit code \| The process ended because(.*?)\n\n/ms.exec(page) ?? [];
     const listed = [...table.matchAll(/^\| +(\d+) +\| .+ \|$/gm)].map(([, code]) => Number(code));
     expect(listed).to.deep.equal(Object.values(EXIT_CODES));
   });
