@@ -1,6 +1,5 @@
 import { parseArgs } from "node:util";
 import { measureAgainst, takeTurns } from "./against.js";
-import { startData } from "./data.js";
 import { startFailover } from "./failover.js";
 import { startIdle, startStorm } from "./fleet.js";
 import { type Bench, medians, type Round, roundText, type StartBench } from "./measure.js";
@@ -8,18 +7,15 @@ import { measureMemory } from "./memory.js";
 import { startPairs } from "./pairs.js";
 import { measureSpace } from "./space.js";
 import { measureTakeover } from "./takeover.js";
-import { startVms } from "./vms.js";
 
 const BENCHES: Readonly<Record<string, StartBench>> = {
   pairs: startPairs,
   idle: startIdle,
   storm: startStorm,
-  vms: startVms,
   memory: measureMemory,
   space: measureSpace,
   takeover: measureTakeover,
   failover: startFailover,
-  data: startData,
 };
 
 const USAGE = `npm run bench -- [--only ${Object.keys(BENCHES).join("|")}] [--against REV] [--json]`;
