@@ -208,6 +208,19 @@ describe("the journal of an event log", () => {
       expect(third).not.to.equal("");
     });
 
+    it("is refused by name and byte when one bit of one of them is flipped", async () => {
+      const { files, names, contents } = await makeFiles();
+      const random = randomOf(4_713);
+      for (let flip = 0; flip < 100; flip++) {
+        const name = names[flip % names.length] as string;
+        const bytes = Buffer.from(contents.get(name) as Buffer);
+        const at = Math.floor(random() * (bytes.length - 1));
+        bytes[at] = (bytes[at] as number) ^ (1 << Math.floor(random() * 8));
+        const damaged = files.changed(join(FOLDER, name), bytes);
+        expect(await refusal(damaged)).to.contain(`${join(FOLDER, name)} is damaged at byte`);
+      }
+    });
+
     it("is refused when a newer version wrote the last one", async () => {
       const { files, names } = await makeFiles();
       const head = { kind: "events", number: names.length, format: "diskmesh event log 5", oldest: 1, previous: 0 };
