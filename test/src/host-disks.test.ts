@@ -66,6 +66,10 @@ describe("a disk on a host, by the diskmesh command", () => {
       `${disk?.diskCid} named "scratch" (PUBLISHED to host-2 for the host itself`,
     );
     await done("limits scratch --read-iops 500 --write-rate 50MiB");
+    await eventually(async () => {
+      const { disk: limited } = await mesh.clients.registry.getDisk({ diskId: disk?.diskCid ?? "" });
+      expect(limited?.publication, "its host confirms the limits").to.include({ changePending: false });
+    });
     const row = new RegExp(
       `^${disk?.diskCid} +scratch +1 MiB .* host-2 +${disk?.path} +500 reads/s, 50 MiB/s written`,
       "m",
