@@ -163,6 +163,7 @@ export const deploymentSteps: readonly Step[] = [
       reads(found ?? {}, {
         job: "string",
         index: "number",
+        uuid: "string",
         snapshot_cid: "string",
         created_at: "string",
         clean: "boolean",

@@ -38,25 +38,6 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     expect((await http.task("DELETE", "/dynamic_disks/a")).task.state).to.equal("done");
   });
 
-  it("create and attach -> the other two routes", async () => {
-    const body = JSON.stringify({
-      deployment_name: "web",
-      az: "z1",
-      disk_name: "b",
-      disk_pool_name: "fast",
-      disk_size: 5,
-    });
-    const created = await http.task("POST", "/dynamic_disks", { body });
-    const [disk] = (await http.json("/dynamic_disks")) as { disk_cid: string }[];
-    expect(created.result).to.equal(`{"disk_cid":"${disk?.disk_cid}"}\n`);
-    expect(created.task).to.include({ state: "done", result: "created disk `b` in deployment `web`" });
-    const attach = { body: JSON.stringify({ instance_id: instances[1], metadata: { by: "me" } }) };
-    expect((await http.task("POST", "/dynamic_disks/b/attach", attach)).task.state).to.equal("done");
-    expect(await http.json("/dynamic_disks?deployment=other")).to.deep.equal([]);
-    await http.task("POST", "/dynamic_disks/b/detach");
-    await http.task("DELETE", "/dynamic_disks/b");
-  });
-
   it("provide and attach by host_id -> the task's result has the path, and the list has the host", async () => {
     mesh.director.cpi.addHost("h1", "z1");
     const request = { disk_name: "c", host_id: "h1", disk_size: 5 };

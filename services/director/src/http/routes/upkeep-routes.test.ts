@@ -29,21 +29,6 @@ describe("operators' actions over HTTPS", () => {
   });
   after(() => mesh?.director.stop());
 
-  it("take-snapshot, snapshots, delete-snapshot -> of an instance by id or index, and of all", async () => {
-    const path = "/deployments/web/snapshots";
-    expect(await http.json(path)).to.deep.equal([]);
-    expect((await http.task("POST", path)).task.state).to.equal("done");
-    expect((await http.task("POST", `/deployments/web/jobs/db/${instanceId}/snapshots`)).task.state).to.equal("done");
-    expect((await http.task("POST", "/deployments/web/jobs/db/0/snapshots")).task.state).to.equal("done");
-    const taken = (await http.json(path)) as Listed[];
-    expect(taken).to.have.length(3);
-    expect(taken[0]).to.include({ job: "db", index: 0, uuid: instanceId });
-    expect((await http.task("DELETE", `${path}/${taken[0]?.snapshot_cid}`)).task.state).to.equal("done");
-    expect(await http.json(path)).to.have.length(2);
-    expect((await http.task("DELETE", path)).task.state).to.equal("done");
-    expect(await http.json(path)).to.deep.equal([]);
-  });
-
   it("take-snapshot repeated while it runs -> the same task, and one snapshot", async () => {
     const path = "/deployments/web/snapshots";
     const gate = mesh.director.cpi.gate("snapshotDisk", "before");
@@ -73,28 +58,6 @@ describe("operators' actions over HTTPS", () => {
     expect([await state(), await used()]).to.deep.equal(["outdated", [before]]);
     expect((await http.task("POST", "/deployments", { body: WITH_DISKS })).task.state).to.equal("done");
     expect([await state(), await used()]).to.deep.equal(["latest", [config?.configId]]);
-  });
-
-  it("cloud-check -> a scan, problems with resolutions, and the chosen resolution", async () => {
-    const scan = { headers: { "content-type": "application/json" } };
-    const problems = async () => (await http.json("/deployments/web/problems")) as Listed[];
-    expect((await http.task("POST", "/deployments/web/scans", scan)).task.state).to.equal("done");
-    expect(await problems()).to.deep.equal([]);
-    const [vm] = (await http.json("/deployments/web/vms")) as Listed[];
-    const { vms } = mesh.director.cpi;
-    const gone = vms.get(String(vm?.cid));
-    if (gone === undefined) throw new TypeError("the VM is not there");
-    vms.delete(String(vm?.cid));
-    expect((await http.task("POST", "/deployments/web/scans", scan)).task.state).to.equal("done");
-    vms.set(String(vm?.cid), gone);
-    const [problem] = await problems();
-    expect(problem).to.include({ type: "missing_vm", instance_group: "db" });
-    expect(problem?.id).to.be.a("number");
-    const answer = (resolutions: object) => ({ body: JSON.stringify({ resolutions }) });
-    for (const wrong of [{}, { x: "ignore" }, { 1: 7 }, { [String(problem?.id)]: "odd" }])
-      expect((await http.send("PUT", "/deployments/web/problems", answer(wrong))).status).to.equal(400);
-    const mended = await http.task("PUT", "/deployments/web/problems", answer({ [String(problem?.id)]: "ignore" }));
-    expect(mended.task.state).to.equal("done");
   });
 
   it("cloud-check --auto -> the director chooses the resolutions, and reports the problems", async () => {
