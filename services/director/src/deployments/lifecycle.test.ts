@@ -168,18 +168,6 @@ describe("the lifecycle of instances", () => {
     }
   });
 
-  it("detached, then stopped -> a VM without running jobs", async () => {
-    await deployed(manifest());
-    await done(stop(ONE, { hard: true }));
-    await done(stop(ONE));
-    expect(await first()).to.include({
-      state: InstanceState.STOPPED,
-      vmState: VmState.RUNNING,
-      jobsState: JobsState.STOPPED,
-    });
-    expect((await agentCalls()).filter((call) => call === "start")).to.deep.equal([]);
-  });
-
   it("restart -> jobs stop and start on the same VM; skip_drain -> neither pre-stop nor drain", async () => {
     await deployed(manifest());
     const { vmCid } = await first();

@@ -204,21 +204,4 @@ describe("deploys that recreate VMs", () => {
     expect(calls()).to.deep.equal([]);
     expect(await instances()).to.deep.equal(before);
   });
-
-  it("the az gets another CPI -> the VM moves to it", async () => {
-    const cpis = "cpis: [{name: east, type: a}, {name: west, type: b}]";
-    const text = manifest("vm_type: small").replace("persistent_disk: 64, ", "");
-    try {
-      await director.configs.updateConfig({ type: "cpi", content: cpis });
-      await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: east,"));
-      await deployed(text);
-      await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: west,"));
-      await deployed(text);
-      expect(calls()).to.deep.equal(["deleteVm", "createVm", "setVmMetadata"]);
-      expect((await instances())[0]).to.include({ cpi: "west", vmState: VmState.RUNNING });
-    } finally {
-      await director.deployments.deleteDeployment({ deployment: "web", wait: true });
-      await director.configs.deleteConfig({ type: "cpi" });
-    }
-  });
 });
