@@ -1,7 +1,4 @@
-import { spawn } from "node:child_process";
-import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
@@ -26,8 +23,6 @@ type CounterTablet = Tablet<typeof schema>;
 const LEASE_TIME_MS = 3_000;
 /** Long enough that no test waits for it to expire. */
 const LONG_LEASE_TIME_MS = 600_000;
-const WRITERS = 8;
-const CHILD = fileURLToPath(new URL("./testing/lead-until-killed.js", import.meta.url));
 
 describe("a tablet on MongoDB", () => {
   let server: DocumentDatabase;
@@ -53,25 +48,22 @@ describe("a tablet on MongoDB", () => {
   });
 
   async function open(
-    address = "127.0.0.1:1",
     waiting: Omit<ClaimOptions, "schema"> = {},
     {
       leaseTimeMs = LEASE_TIME_MS,
       keptLogMs = DEFAULT_MONGO_LIMITS.keptLogMs,
-      giveUpAfterMs = DEFAULT_MONGO_LIMITS.giveUpAfterMs,
-      commitTimeoutMs = 60_000,
       checkIntervalMs = DEFAULT_MONGO_LIMITS.checkIntervalMs,
     } = {},
   ): Promise<CounterTablet> {
-    const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8, keptLogMs, giveUpAfterMs, checkIntervalMs };
+    const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8, keptLogMs, checkIntervalMs };
     const storage = openMongoStorage({ url, tabletName, limits });
     const renewIntervalMs = LEASE_TIME_MS / 5;
     const tablet = await Tablet.open({
       name: tabletName,
       schema,
       storage,
-      address,
-      limits: { renewIntervalMs, commitTimeoutMs },
+      address: "127.0.0.1:1",
+      limits: { renewIntervalMs, commitTimeoutMs: 60_000 },
       ...waiting,
     });
     opened.push(tablet);
@@ -86,26 +78,8 @@ describe("a tablet on MongoDB", () => {
     return tablet.read(({ counters }) => counters.get(id)?.n);
   }
 
-  /** Starts a leader in its own process. */
-  function startLeader(): { acknowledged(): number; kill(): Promise<void> } {
-    const argument = JSON.stringify({ url, tabletName, leaseTimeMs: LEASE_TIME_MS, address: "127.0.0.1:99" });
-    const child = spawn(process.execPath, [CHILD, argument], { stdio: ["ignore", "pipe", "inherit"] });
-    const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
-    let last = 0;
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      last = Number(line);
-    });
-    return {
-      acknowledged: () => last,
-      kill: async () => {
-        child.kill("SIGKILL");
-        await closed;
-      },
-    };
-  }
-
   it("keeps a view for queries, and in its log only entries that are recent or not in the view", async () => {
-    const tablet = await open(undefined, {}, { keptLogMs: 0 });
+    const tablet = await open({}, { keptLogMs: 0 });
     await put(tablet, "a", 1);
     await put(tablet, "b", 2);
     await tablet.transact(({ counters }) => counters.delete("a"));
@@ -142,7 +116,7 @@ describe("a tablet on MongoDB", () => {
   it("continues when a foreign unique index refuses its view: reports it, makes no claim, and catches up once the index is gone", async function () {
     leaveToVerify(this);
     const troubles: (string | undefined)[] = [];
-    const tablet = await open(undefined, { onTrouble: (trouble) => troubles.push(trouble) });
+    const tablet = await open({ onTrouble: (trouble) => troubles.push(trouble) });
     await put(tablet, "a", 1);
     await withDatabase(url, async (database) => {
       const view = database.collection(`${tabletName}.counters`);
@@ -167,7 +141,7 @@ describe("a tablet on MongoDB", () => {
   it("restores documents that somebody edits in its collections", async () => {
     const reports: string[] = [];
     const onEdited = (text: string): unknown => reports.push(text);
-    const tablet = await open(undefined, { onEdited }, { checkIntervalMs: 100 });
+    const tablet = await open({ onEdited }, { checkIntervalMs: 100 });
     for (const id of ["a", "b", "c", "d"]) await put(tablet, id, 1);
     await withDatabase(url, async (database) => {
       const view = database.collection<{ _id: string }>(`${tabletName}.counters`);
@@ -188,45 +162,13 @@ describe("a tablet on MongoDB", () => {
 
   it("is handed over at once by a clean stop", async () => {
     const lease = { leaseTimeMs: LONG_LEASE_TIME_MS };
-    const first = await open(undefined, {}, lease);
+    const first = await open({}, lease);
     await put(first, "a", 1);
     await first.close();
-    const second = await open(undefined, {}, lease);
+    const second = await open({}, lease);
     expect(second.generation).to.equal(2);
     expect(second.id).to.equal(first.id);
     expect(await numberOf(second, "a")).to.equal(1);
-  });
-
-  it("is taken over from a killed leader, with all acknowledged changes, by a standby that followed it", async () => {
-    const leader = startLeader();
-    await eventually(() => leader.acknowledged() > 20);
-    const told: string[] = [];
-    let follows = false;
-    const onFollowing = (): void => {
-      follows = true;
-    };
-    const opening = open("127.0.0.1:2", { onStandby: (address) => told.push(address), onFollowing });
-    await eventually(() => follows);
-    const before = leader.acknowledged();
-    await delay(LEASE_TIME_MS * 1.5);
-    await eventually(() => leader.acknowledged() > before + 100);
-    expect(told).to.deep.equal(["127.0.0.1:99"]);
-    await leader.kill();
-    const standby = await opening;
-    await eventually(async () => expect(await numberOf(standby, "a")).to.be.at.least(leader.acknowledged()));
-    expect(standby.generation).to.equal(2);
-    // Few documents, compared with the whole view.
-    expect(standby.documentsRead).to.be.below(20);
-  });
-
-  it("lets a standby stop waiting", async function () {
-    leaveToVerify(this);
-    await open();
-    const giveUp = new AbortController();
-    const opening = open("127.0.0.1:2", { signal: giveUp.signal });
-    await delay(300);
-    giveUp.abort(new UnavailableError("stopped"));
-    expect((await rejection(opening)).message).to.equal("stopped");
   });
 
   describe("when its server", () => {
@@ -254,41 +196,6 @@ describe("a tablet on MongoDB", () => {
       }
       await eventually(async () => expect(await numberOf(tablet, "a")).to.equal(1));
       tablet.checkMayAct();
-    });
-
-    it("is killed and restarted, continues, and loses no acknowledged change", async function () {
-      leaveToVerify(this);
-      // Generous, because a busy machine starts the server slowly. The limit that expires first determines the error.
-      const patience = { leaseTimeMs: LONG_LEASE_TIME_MS, giveUpAfterMs: 100_000, commitTimeoutMs: 150_000 };
-      const tablet = await open(undefined, {}, patience);
-      const acknowledged = new Map<string, number>();
-      let count = 0;
-      let writing = true;
-      const writers = Array.from({ length: WRITERS }, async (_, writer) => {
-        for (let n = 1; writing; n++) {
-          const id = `k${writer}-${n % 5}`;
-          await put(tablet, id, n);
-          acknowledged.set(id, n);
-          count++;
-        }
-      });
-      const written = Promise.all(writers);
-      for (let kill = 0; kill < 3; kill++) {
-        const before = count;
-        const isWriting = eventually(() => count > before + 100 + 50 * kill);
-        // Fails the test if the writer fails.
-        await Promise.race([written, isWriting]);
-        await database.kill();
-        await database.start();
-      }
-      writing = false;
-      await written;
-      await tablet.close();
-      const next = await open();
-      const found = await next.read(({ counters }) =>
-        Array.from(counters.entries(), ({ id, n }): [string, number] => [id, n]),
-      );
-      expect(new Map(found)).to.deep.equal(acknowledged);
     });
   });
 });
