@@ -10,6 +10,8 @@ export interface OfferedService {
   readonly process: string;
   /** Roles that may call each method, by its name in the proto. */
   readonly roles: ReadonlyMap<string, readonly Role[]>;
+  /** Names of the methods, in the proto, that accept callers with a scope. */
+  readonly scoped: readonly string[];
 }
 
 type Server = Pick<RpcServer, "addService">;
@@ -27,10 +29,12 @@ export function offeredServices(): ReadonlyMap<string, readonly OfferedService[]
   for (const [process, addServices] of Object.entries(PROCESSES)) {
     const addService = (
       definition: { readonly fullName: string; readonly methods: Readonly<Record<string, { readonly name: string }>> },
-      { roles }: { readonly roles: Readonly<Record<string, readonly Role[]>> },
+      options: { readonly roles: Readonly<Record<string, readonly Role[]>>; readonly scoped?: ReadonlySet<string> },
     ) => {
+      const { roles, scoped = new Set<string>() } = options;
       const byName = Object.entries(definition.methods).map(([key, { name }]) => [name, roles[key] ?? []] as const);
-      const offered = { process, roles: new Map(byName) };
+      const ofScoped = [...scoped].flatMap((key) => definition.methods[key]?.name ?? []);
+      const offered = { process, roles: new Map(byName), scoped: ofScoped };
       found.set(definition.fullName, [...(found.get(definition.fullName) ?? []), offered]);
     };
     addServices({ addService } as unknown as Server);
