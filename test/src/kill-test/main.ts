@@ -2,20 +2,18 @@ import { parseArgs } from "node:util";
 import { openStore, STORE_NAMES, type Store, type StoreName } from "../mesh/stores.js";
 import { LEASE_MS, runTakeovers } from "../takeover/run.js";
 import type { StormOptions } from "../takeover/storm.js";
-import { type FullDriveOptions, runFullDrive } from "./full-drive.js";
 import { runKillTest } from "./run.js";
 import { type UpgradedFleetOptions, upgradeFleets } from "./upgraded-fleet.js";
 
 /**
- * Kinds of tests: registries and agents are killed during adds and removes, while disks of a full drive are made, grown and
- * moved, or while a full fleet of the last release is upgraded; or directors and dispatchers during tasks.
+ * Kinds of tests: registries and agents are killed during adds and removes, or while a full fleet of the last release is
+ * upgraded; or directors and dispatchers during tasks.
  */
-const KILLED = ["registries", "directors", "space", "upgrade"] as const;
+const KILLED = ["registries", "directors", "upgrade"] as const;
 
 const USAGE = `npm run kill-test -- [--only ${KILLED.join("|")}] [--store ${STORE_NAMES.join("|")}] [--seed S]
   registries: [--seconds N] [--hosts N] [--devices N]
   directors:  [--kills N] [--pauses N]
-  space:      [--disks N]
   upgrade:    [--kills N]`;
 
 /** Load while directors are killed. */
@@ -55,7 +53,6 @@ async function main(): Promise<void> {
       store: { type: "string" },
       only: { type: "string" },
       kills: { type: "string" },
-      disks: { type: "string" },
       pauses: { type: "string" },
       help: { type: "boolean" },
     },
@@ -71,9 +68,7 @@ async function main(): Promise<void> {
   const kills = whole("kills", values.kills, 20);
   const killing = { seed, kills, dispatcherKills: kills, pauses: whole("pauses", values.pauses, 5), report };
   const only = oneOrAll("only", values.only, KILLED);
-  const disks = whole("disks", values.disks, 500);
   // Only on request, because it takes long, and does not depend on the store of the registry.
-  if (values.only === "space" && !(await fillDrive({ disks, seed, report }))) process.exitCode = 1;
   if (values.only === "upgrade" && !(await upgrade({ kills, seed, report }))) process.exitCode = 1;
   for (const name of oneOrAll("store", values.store, STORE_NAMES)) {
     if (only.includes("registries")) await onStore(name, (store) => killRegistries(store, options));
@@ -114,15 +109,6 @@ async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
   for (const violation of violations) report(`VIOLATION: ${violation}`);
   // Late answers are only reported, because a busy machine can delay anything.
   if (late > 0) report(`${late} times it took longer than the limit of ${limitMs} ms`);
-  return violations.length === 0;
-}
-
-/** Returns whether every disk had its own bytes at each check. */
-async function fillDrive(options: FullDriveOptions): Promise<boolean> {
-  report(`${options.disks} disks on a drive, seed ${options.seed}`);
-  const { violations, ...counts } = await runFullDrive(options);
-  report(JSON.stringify(counts));
-  for (const violation of violations.slice(0, 20)) report(`VIOLATION: ${violation}`);
   return violations.length === 0;
 }
 

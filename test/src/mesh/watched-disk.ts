@@ -10,7 +10,7 @@ const PAUSE_MS = 100;
 const PATIENCE = { everyMs: 50, timeoutMs: 120_000 };
 
 /** Returns content that no other block of any disk has. */
-export const patternOf = (diskId: string, block: number): Buffer =>
+const patternOf = (diskId: string, block: number): Buffer =>
   Buffer.alloc(BLOCK_BYTES, `disk ${diskId} block ${block}\n`);
 
 /** Writes a pattern to a disk, and reads the disk all the time. Bytes of another disk, or of another block, are a violation. */
