@@ -24,7 +24,7 @@ const EMPTY = "host-2-slot-2";
 const SIZES_MIB = [4, 4, 4, 1, 1, 1];
 
 /**
- * Drives are moved, swapped, copied and damaged while all disks are read. No disk ever shows another one's bytes, and
+ * Drives are moved, swapped, copied, overwritten and damaged while all disks are read. No disk ever shows another one's bytes, and
  * each one is served again by itself, also where drives of one host have changed places, or by the one command that
  * `diskmesh why` names.
  */
@@ -75,7 +75,7 @@ describe("drives that are not where, or not what, they were", () => {
           mkdirSync(dirname(path), { recursive: true });
           if (deviceId !== EMPTY) makeDeviceFile(path, DRIVE_BYTES);
         }
-        return { devices, engine: "node", tuning: { rescanIntervalMs: 200 } };
+        return { devices, engine: "node", tuning: { rescanIntervalMs: 200, probeIntervalMs: 200 } };
       },
     });
     const [registry, ...agents] = fleet.processes;
@@ -209,15 +209,23 @@ describe("drives that are not where, or not what, they were", () => {
     rmSync(slot("original"));
   });
 
-  it("an erased label is written again, by itself", async () => {
-    const { labelId } = await mesh.device(EMPTY);
-    await whileOff(["host-2"], () => overwrite(EMPTY, Buffer.alloc(HEAD_BYTES)));
-    await eventually(async () => {
-      const device = await mesh.device(EMPTY);
-      expect(device.labelId).to.not.be.oneOf(["", labelId]);
-    }, PATIENCE);
-    await allServed();
-  });
+  for (const off of [false, true])
+    it(`a label that was overwritten ${off ? "while its host was off" : "in use"} is written again once the drive is confirmed`, async () => {
+      const affected = await disksOn(EMPTY);
+      const { labelId } = await mesh.device(EMPTY);
+      const zero = () => overwrite(EMPTY, Buffer.alloc(HEAD_BYTES));
+      await (off ? whileOff(["host-2"], zero) : zero());
+      const commands = await toldCommands(affected, "LABEL_LOST");
+      expect(commands).to.deep.equal([`diskmesh confirm-device host-2 ${EMPTY}`]);
+      if (!off) await Promise.all(affected.map((diskId) => disks.get(diskId)?.whenRead()));
+      expect((await mesh.device(EMPTY)).labelId, "nothing is labelled by itself").to.equal(labelId);
+      await cure(affected, "LABEL_LOST");
+      await eventually(async () => {
+        const device = await mesh.device(EMPTY);
+        expect(device.labelId).to.not.be.oneOf(["", labelId]);
+      }, PATIENCE);
+      await allServed();
+    });
 
   it("a base folder that is lost is made anew, by itself", async () => {
     const hostIds = Object.keys(SLOTS);
@@ -247,6 +255,7 @@ describe("drives that are not where, or not what, they were", () => {
     const affected = await disksOn("host-1-slot-1");
     for (const diskId of affected) (disks.get(diskId) as WatchedDisk).isDamaged = true;
     await whileOff(["host-1"], () => overwrite("host-1-slot-1", Buffer.alloc(DRIVE_BYTES / 2, "noise")));
+    expect(await cure(affected, "LABEL_LOST")).to.equal("diskmesh confirm-device host-1 host-1-slot-1");
     await allServed();
   });
 

@@ -19,4 +19,6 @@ export interface DeviceOptions {
   readonly clock: Clock;
   readonly hangs: HangLimits;
   readonly log: Logger;
+  /** Called when the label of a device in use is another one, or gone, so that the agent registers again. */
+  readonly onLabelChange: () => void;
 }

@@ -27,7 +27,7 @@ export interface DeviceTableOptions {
   readonly hangs: HangLimits;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called when a file has changed, so that the agent registers again. */
+  /** Called when a file, or a label, has changed, so that the agent registers again. */
   readonly onChange?: () => void;
 }
 
@@ -63,7 +63,7 @@ export class DeviceTable {
       new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
     this.#files.set(path, file);
     const known = { ledger, hardwareErrors, changes, mapper, nvmeTarget };
-    const device = new Device(config, file, { ...known, maxInFlightIo, clock, hangs, log });
+    const device = new Device(config, file, { ...known, maxInFlightIo, clock, hangs, log, onLabelChange: onChange });
     this.#devices.set(config.deviceId, device);
     return device;
   }

@@ -118,7 +118,7 @@ export class Device implements FileUser {
     const hang = this.#hang;
     if (hang?.level === "ERROR") return hang;
     const growth = this.#wanted ? growthOf(this.config, this.#sizeBytes, this.file.seen) : undefined;
-    return this.#probeProblem ?? hang ?? growth ?? this.driverWarnings.problem;
+    return this.label.problem ?? this.#probeProblem ?? hang ?? growth ?? this.driverWarnings.problem;
   }
 
   get #hang(): DeviceProblem | undefined {
@@ -222,7 +222,7 @@ export class Device implements FileUser {
     this.#ioError = undefined;
   }
 
-  /** Reads one block at a relative position of the device, in [0, 1]. Resolves when the system call returns. */
+  /** Reads one block at a relative position of the device, in [0, 1], and its label. Resolves when the system calls return. */
   async probe(part: number): Promise<void> {
     if (this.file.handle === undefined || !this.holds) return;
     const { blockSizeBytes, offsetBytes } = this.config;
@@ -233,6 +233,7 @@ export class Device implements FileUser {
       if (bytes.length === 0) throw this.#endsAt(offsetBytes + block * blockSizeBytes);
       this.#probeProblem = undefined;
       this.#ioError = undefined;
+      await this.label.look();
     } catch (error) {
       this.sums.countError("read");
       const message = `reading block ${block} of device ${this.id} failed: ${messageOf(error)}`;

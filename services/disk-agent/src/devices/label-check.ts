@@ -3,14 +3,16 @@ import type { DeviceFailure } from "../files/device-file.js";
 import { readUpTo } from "../files/file-bytes.js";
 import { type InFlight, NO_SESSION } from "../files/in-flight.js";
 import type { OpenHandle } from "../files/open-file.js";
-import { decodeLabel, LABEL_BYTES, whyOtherLabel } from "../model/label.js";
+import { decodeLabel, LABEL_AREA, LABEL_BYTES, whyOtherLabel } from "../model/label.js";
 import { WHOLE_DEVICE } from "../model/runs.js";
+import { isBytesOfUser } from "../model/sessions.js";
 import type { DeviceOptions } from "./device-options.js";
+import type { DeviceProblem } from "./device-problem.js";
 
 /** A device whose label is compared. */
 interface Checked {
   readonly id: DeviceId;
-  readonly config: { readonly offsetBytes: number };
+  readonly config: { readonly offsetBytes: number; readonly path: string };
   readonly sizeBytes: number;
   readonly io: InFlight;
   /** Number of operations on the label's bytes. Who knows the label reads it again after another one. */
@@ -20,20 +22,25 @@ interface Checked {
     noteInFlight(change: 1 | -1): void;
     reconcile(): void;
   };
+  readInNoSession(offsetBytes: number, lengthBytes: number, fromDrive: boolean): Promise<Buffer>;
   fail(failure: DeviceFailure): void;
 }
 
+type Options = Pick<DeviceOptions, "ledger" | "changes" | "log" | "onLabelChange">;
+
 /**
- * Compares the label on each file that is opened for a device with the remembered one: while the agent was off, another
- * drive's bytes may have been written over the device's.
+ * Compares the label on each file that is opened for a device with the remembered one, and again with each probe: another
+ * drive's bytes, or a file system, may have been written over the device's.
  */
 export class LabelCheck {
   readonly #device: Checked;
-  readonly #options: Pick<DeviceOptions, "ledger" | "changes" | "log">;
+  readonly #options: Options;
   /** Last file that may be used. */
   #accepted: OpenHandle | undefined;
+  /** Loss of a label that was found while the device was in use. */
+  #lost: { readonly labelId: string; readonly message: string } | undefined;
 
-  constructor(device: Checked, options: Pick<DeviceOptions, "ledger" | "changes" | "log">) {
+  constructor(device: Checked, options: Options) {
     this.#device = device;
     this.#options = options;
   }
@@ -50,12 +57,54 @@ export class LabelCheck {
     else void this.#check(handle);
   }
 
+  /** Loss of the label while the device is in use; undefined once the label is back, or the registry dropped it. */
+  get problem(): DeviceProblem | undefined {
+    const lost = this.#lost;
+    return lost === undefined || lost.labelId !== this.#remembered
+      ? undefined
+      : { level: "ERROR", message: lost.message };
+  }
+
+  /**
+   * Reads the label of the device in use again. Without a label its disks go on, because nothing is saved by an end of
+   * their I/O. With another one the device fails: another host or fleet uses the drive.
+   */
+  async look(): Promise<void> {
+    const { handle } = this.#device.file;
+    const labelId = this.#remembered;
+    if (labelId === undefined || handle === undefined || handle !== this.#accepted) return;
+    const { labelOperations, sizeBytes } = this.#device;
+    const bytes = await this.#device.readInNoSession(0, Math.min(LABEL_BYTES, sizeBytes), true);
+    // The registry may have had another label written meanwhile.
+    const isSame = this.#remembered === labelId && this.#device.labelOperations === labelOperations;
+    if (!isSame || this.#device.file.handle !== handle) return;
+    const message = this.#whyOther(bytes);
+    if (message === this.problem?.message) return;
+    this.#lost = message === undefined ? undefined : { labelId, message };
+    this.#device.labelOperations += 1;
+    if (message === undefined) this.#options.log.info({ deviceId: this.#device.id }, "label found again");
+    else this.#options.log.error({ deviceId: this.#device.id }, message);
+    if (message !== undefined && decodeLabel(bytes).state === "valid") {
+      this.#device.fail({ outcome: "device_changed", message });
+      this.#device.file.reconcile();
+    }
+    this.#options.changes.touch();
+    this.#options.onLabelChange();
+  }
+
+  /** Undefined while the label's bytes may be a disk's, or are being erased. */
   get #remembered(): string | undefined {
-    return this.#options.ledger.memory.devices.get(this.#device.id)?.labelId;
+    const { sessions = [], labelId } = this.#options.ledger.memory.devices.get(this.#device.id) ?? {};
+    return sessions.some((session) => isBytesOfUser(session, LABEL_AREA)) ? undefined : labelId;
+  }
+
+  #whyOther(bytes: Buffer): string | undefined {
+    const { id: deviceId, config, sizeBytes } = this.#device;
+    return whyOtherLabel({ deviceId, path: config.path, sizeBytes, labelId: this.#remembered }, bytes);
   }
 
   async #check(handle: OpenHandle): Promise<void> {
-    const other = await this.#whyOther(handle);
+    const other = await this.#whyRefused(handle);
     if (other === undefined) this.#accepted = handle;
     else {
       // Another host of a shared drive may have written the label, and the registry is to hear of it.
@@ -66,13 +115,13 @@ export class LabelCheck {
     this.#options.changes.touch();
   }
 
-  async #whyOther(handle: OpenHandle): Promise<string | undefined> {
+  async #whyRefused(handle: OpenHandle): Promise<string | undefined> {
     const { id, config, sizeBytes, io, file } = this.#device;
     const ended = io.begin(NO_SESSION, WHOLE_DEVICE);
     file.noteInFlight(1);
     try {
       const bytes = await readUpTo(handle, config.offsetBytes, Math.min(LABEL_BYTES, sizeBytes), true);
-      return whyOtherLabel(id, this.#remembered, decodeLabel(bytes));
+      return this.#whyOther(bytes);
     } catch (error) {
       // The hardware is the recorded one, and nothing says that it carries another label.
       this.#options.log.warn({ deviceId: id, error: messageOf(error) }, "label not read");

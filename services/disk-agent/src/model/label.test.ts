@@ -1,6 +1,6 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { expect } from "chai";
-import { type DeviceLabel, decodeLabel, type FoundLabel, LABEL_BYTES, labelWrites } from "./label.js";
+import { type DeviceLabel, decodeLabel, type FoundLabel, LABEL_BYTES, labelWrites, whyOtherLabel } from "./label.js";
 
 const MIB = 1024 * 1024;
 
@@ -106,5 +106,36 @@ describe("the label of a device", () => {
       write(bytes, { ...aLabel("a"), ...wrong });
       expect(seen(bytes), JSON.stringify(wrong)).to.equal("damaged");
     }
+  });
+
+  describe("that another program has overwritten", () => {
+    const device = { ...aLabel("a"), path: "/dev/sdq", sizeBytes: 64 * MIB };
+    const texts: readonly [offsetBytes: number, sign: string | number[], what: string][] = [
+      [0, "", "zeros"],
+      [100, "abc", "bytes of an unknown kind"],
+      [0, "diskmesh-label-1", "a damaged label"],
+      [1_080, [0x53, 0xef], "an ext2, ext3 or ext4 file system"],
+      [0, "XFSB", "an XFS file system"],
+      [512, "LABELONE", "an LVM volume"],
+      [512, "EFI PART", "a GPT partition table"],
+      [510, [0x55, 0xaa], "an MBR partition table or boot sector"],
+      [4_086, "SWAPSPACE2", "swap space"],
+    ];
+    for (const [offsetBytes, sign, what] of texts)
+      it(`${what} at byte ${offsetBytes} -> lost, with place and sizes`, () => {
+        Buffer.from(sign as string).copy(bytes, offsetBytes);
+        const why = whyOtherLabel(device, bytes);
+        expect(why).to.include(`device dev-a has lost its label: ${what} in its place`);
+        expect(why).to.include('the first 64 KiB of "/dev/sdq" (64 MiB)');
+        expect(whyOtherLabel({ ...device, labelId: undefined }, bytes)).to.equal(undefined);
+      });
+
+    it("is another one, or the same", () => {
+      write(bytes, aLabel("b"));
+      expect(whyOtherLabel(device, bytes)).to.match(
+        /carries another label than it did: that of device dev-a, with id b+/,
+      );
+      expect(whyOtherLabel({ ...device, labelId: aLabel("b").labelId }, bytes)).to.equal(undefined);
+    });
   });
 });

@@ -1,5 +1,6 @@
-import { type DeviceId, parseDeviceId, parseId } from "@diskmesh/domain";
+import { bytesText, type DeviceId, parseDeviceId, parseId } from "@diskmesh/domain";
 import { crc32c } from "./crc32c.js";
+import { describeFirstBytes } from "./found-bytes.js";
 import type { Run } from "./runs.js";
 
 /** The label of a device, which names the device to every agent that finds it. */
@@ -75,12 +76,27 @@ export function isSameLabel(a: DeviceLabel, b: DeviceLabel): boolean {
   return textOf(a, 0) === textOf(b, 0);
 }
 
+/** A device, as its agent remembers it. */
+interface Labelled {
+  readonly deviceId: DeviceId;
+  readonly path: string;
+  readonly sizeBytes: number;
+  /** Undefined while none is remembered. */
+  readonly labelId: string | undefined;
+}
+
 /**
- * Returns why a file with this label must not be held for a device with the remembered one; undefined when it may. The
- * hardware was compared before: where that agrees, the registry has a missing or damaged label written again.
+ * Returns how the first bytes of a drive contradict the remembered label; undefined when they do not. A drive without its
+ * label was written to by another program, so only the registry, which knows what is on it, has one written again.
  */
-export function whyOtherLabel(deviceId: DeviceId, rememberedId: string | undefined, found: FoundLabel) {
-  if (rememberedId === undefined || found.state !== "valid" || found.label.labelId === rememberedId) return undefined;
+export function whyOtherLabel({ deviceId, path, sizeBytes, labelId }: Labelled, bytes: Buffer): string | undefined {
+  const found = decodeLabel(bytes);
+  if (labelId === undefined) return undefined;
+  if (found.state !== "valid") {
+    const what = found.state === "damaged" ? "a damaged label" : describeFirstBytes(bytes);
+    return `device ${deviceId} has lost its label: ${what} in its place, in the first ${bytesText(LABEL_BYTES)} of ${JSON.stringify(path)} (${bytesText(sizeBytes)}), so another program has written to the drive`;
+  }
+  if (found.label.labelId === labelId) return undefined;
   return `device ${deviceId} carries another label than it did: that of device ${found.label.deviceId}, with id ${found.label.labelId}`;
 }
 

@@ -102,6 +102,77 @@ describe("the labels of an agent's devices", () => {
     await eventually(async () => expect(await found()).to.equal("c"));
   });
 
+  describe("that another program overwrites in use", () => {
+    const remember = () => {
+      const { ledger } = fixture;
+      ledger.remember(withDevice(ledger.memory, "a" as DeviceId, { labelId: aLabel("b").labelId }));
+    };
+    const overwrite = (change: (bytes: Buffer) => void) => {
+      const bytes = readFileSync(path);
+      change(bytes);
+      writeFileSync(path, bytes);
+    };
+    const probed = async () => {
+      await fixture.device("a").probe(0);
+      const { attached, problem } = fixture.device("a");
+      return { attached, says: problem?.message };
+    };
+
+    beforeEach(async () => {
+      await write(5, aLabel("b"));
+      remember();
+      expect(await found()).to.equal("b");
+      expect(await probed()).to.deep.equal({ attached: true, says: undefined });
+    });
+
+    it("are an error that is told at once and ends with the label's return, and the device goes on", async () => {
+      const before = readFileSync(path);
+      const changes = fixture.deviceChanges;
+      overwrite((bytes) => bytes.fill(0, OFFSET, OFFSET + LABEL_BYTES));
+      const { attached, says } = await probed();
+      expect(attached).to.equal(true);
+      expect(says).to.match(/^device a has lost its label: zeros in its place/);
+      await probed();
+      expect(fixture.deviceChanges - changes, "told once").to.equal(1);
+      expect(await found()).to.equal("none");
+      writeFileSync(path, before);
+      expect(await probed()).to.deep.equal({ attached: true, says: undefined });
+      expect(await found()).to.equal("b");
+    });
+
+    it("are no error once the registry expects no label", async () => {
+      overwrite((bytes) => bytes.fill(0, OFFSET, OFFSET + LABEL_BYTES));
+      expect((await probed()).says).to.match(/has lost its label/);
+      await fixture.order("attach", "a", 2);
+      expect(await probed()).to.deep.equal({ attached: true, says: undefined });
+    });
+
+    it("keep the device closed at its next open", async () => {
+      overwrite((bytes) => bytes.fill(0, OFFSET, OFFSET + LABEL_BYTES));
+      await fixture.order("detach", "a", 2);
+      remember();
+      fixture.device("a").attach();
+      await eventually(() => expect(fixture.device("a").failure?.message).to.match(/has lost its label/));
+      expect(fixture.device("a").attached).to.equal(false);
+    });
+
+    it("end the use of a device that carries another label", async () => {
+      overwrite((bytes) => {
+        for (const each of labelWrites(aLabel("c"), { state: "none" }))
+          each.bytes.copy(bytes, OFFSET + each.offsetBytes);
+      });
+      const { attached, says } = await probed();
+      expect(attached).to.equal(false);
+      expect(says).to.match(/carries another label than it did/);
+    });
+
+    it("are a disk's bytes where a disk has all of the device", async () => {
+      await fixture.openSession("a", 6);
+      overwrite((bytes) => bytes.fill(0, OFFSET, OFFSET + LABEL_BYTES));
+      expect(await probed()).to.deep.equal({ attached: true, says: undefined });
+    });
+  });
+
   it("survive a torn slot, and are damaged by two", async () => {
     await write(5, aLabel("b"));
     await write(6, aLabel("c"));

@@ -62,6 +62,8 @@ export class DeviceFixture {
   setByMs = 0;
   /** Number of labels that were found changed. */
   labelChanges = 0;
+  /** Number of files, and labels of devices in use, that were found changed. */
+  deviceChanges = 0;
 
   /** Creates a fixture with one device, attached, whose file has its name. */
   static async withAttached(id: string, sizeBytes: number): Promise<DeviceFixture> {
@@ -103,7 +105,8 @@ export class DeviceFixture {
     const hangs = { warningAfterMs: 30_000, errorAfterMs: 120_000 };
     const answering = { answerTimeoutMs: ANSWER_TIMEOUT_MS, clock, log: silentLogger };
     const given = { devices: configs, ledger, opener, mapper, nvmeTarget };
-    const table = new DeviceTable({ ...given, maxInFlightIoPerDevice: 4, hangs, ...answering });
+    const onChange = (): void => void this.deviceChanges++;
+    const table = new DeviceTable({ ...given, maxInFlightIoPerDevice: 4, hangs, ...answering, onChange });
     this.devices = table;
     this.attachOrders = new AttachOrders(ledger, table);
     this.sessions = new SessionOrders(ledger, table, new Claims({ devices: table, ledger, log: silentLogger }));

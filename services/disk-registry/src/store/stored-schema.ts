@@ -94,6 +94,7 @@ const keptHealth = shapeOf<KeptHealth>()({
 const refusedFor = z.enum([
   "UNIDENTIFIED",
   "OTHER_HARDWARE",
+  "LABEL_LOST",
   "LABEL_ON_OTHER_HARDWARE",
   "LABEL_TWICE",
   "LABEL_OF_OTHER_DEVICE",

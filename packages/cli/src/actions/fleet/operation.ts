@@ -65,7 +65,7 @@ export const addDevice: Action = hostAction(
 export const confirmDevice: Action = hostAction(
   {
     usage: "confirm-device <host-id> <device-id>",
-    summary: "confirm that an unidentified drive in a device's place is that device",
+    summary: "confirm that an unidentified or overwritten drive is the device, with its data",
     options: [DRY_RUN],
     example: "diskmesh confirm-device host-4 host-4-sdb --dry-run",
   },

@@ -1,4 +1,5 @@
 import { identityChange } from "../identity/hardware.js";
+import { hasLostLabel } from "../identity/labels.js";
 import type { RefusedFor, Replacement } from "../store/device-label.js";
 import { holdsAnyDisk } from "../store/runs.js";
 import type { Device } from "../store/schema.js";
@@ -25,6 +26,10 @@ export function whyReplaced(device: Replaced): string {
   switch (refusedFor(device)) {
     case "UNIDENTIFIED":
       return `the hardware at ${at} cannot be identified as the same: check it and call ConfirmDevice, put the former hardware back, or ${isHeld ? `delete what is on it: ${disksText(device)}` : accepting}`;
+    case "LABEL_LOST":
+      return isHeld
+        ? `the label of device ${deviceId} is gone from ${at}, and ${disksOnItText(device)}: read on host ${hostId} whether the data is whole, and call ConfirmDevice if it is, or else delete the disk`
+        : `the label of device ${deviceId} is gone from ${at}: ${accepting}`;
     case "OTHER_HARDWARE": {
       const cure = isHeld ? `${disksOnItText(device)}: put the former hardware back, or delete the disk` : accepting;
       return `other hardware is in its place${inBrackets}: ${cure}`;
@@ -54,8 +59,18 @@ export function strangeLabelText(found: Device["foundLabel"]): string {
   return `the label of device ${found.deviceId}${of}`;
 }
 
-/** Returns whether ConfirmDevice decides: nothing differs and nothing proves it the same. */
-export function isUnproven(device: Device): boolean {
+/**
+ * Returns whether ConfirmDevice decides: nothing differs and nothing proves the hardware the same, or the device's label was
+ * overwritten.
+ */
+export function awaitsConfirmation(device: Device): boolean {
   const { replacement } = device;
-  return replacement !== undefined && refusedFor({ ...device, replacement }) === "UNIDENTIFIED";
+  const isUnidentified = replacement !== undefined && refusedFor({ ...device, replacement }) === "UNIDENTIFIED";
+  return isUnidentified || isLabelLost(device);
+}
+
+/** Returns whether the label of the device was overwritten, while it was in use or before it was opened. */
+export function isLabelLost(device: Device): boolean {
+  const { replacement } = device;
+  return replacement === undefined ? hasLostLabel(device) : refusedFor({ ...device, replacement }) === "LABEL_LOST";
 }

@@ -1,7 +1,14 @@
 import { type DeviceId, type HostId, identifiedBy, isKnownSame } from "@diskmesh/domain";
 import { type Decision, decide, type Hardware, isRefused, type Label } from "../identity/decisions.js";
 import { identityChange, identityOf, isShownSame } from "../identity/hardware.js";
-import { type LabelsOfHost, labelIn, type ReportedLabel, unlabelled, withFindings } from "../identity/labels.js";
+import {
+  type LabelsOfHost,
+  labelIn,
+  lacksLabel,
+  type ReportedLabel,
+  unlabelled,
+  withFindings,
+} from "../identity/labels.js";
 import type { DeviceIdentity } from "../store/device-identity.js";
 import type { RefusedFor, Replacement } from "../store/device-label.js";
 import { allDirty, eraseSessionOf, holdsAnyDisk, withEraseSession } from "../store/runs.js";
@@ -87,14 +94,17 @@ export function mergeReported(
   nowMs: number,
 ): Device {
   const heldSince = device.attachState === "ATTACHED" && reported.attached && !newStart;
-  const label = labelIn(tx, device, reported, labels);
+  // The report of a device that is held, and well, may be older than a label that was written meanwhile.
+  const isOverwritten = lacksLabel(device, reported.labelState) && !(heldSince && reported.health !== "ERROR");
+  const label = labelIn(tx, device, reported, labels, isOverwritten);
   const told = withFindings(device, reported, labels.fleetId);
-  const isSame = isAsKnown(device, reported) && isLabelAsKnown(device, label);
+  const isSame = isAsKnown(device, reported) && isLabelAsKnown(device, label, heldSince);
   let merged = withNewError(
     isSame ? told : mergeIdentity(told, reported, { label, heldSince, labels }, nowMs),
     reported,
     nowMs,
   );
+  if (isOverwritten && merged.label === undefined) merged = relabelledAnew(tx, merged, nowMs);
   const isSameAsLeft = heldSince || ((label === "OWN" || isKnownSame(device, reported)) && !device.missing);
   if (!isSameAsLeft && merged.replacement === undefined) merged = distrusted(merged);
   const held = reported.attached && merged.replacement === undefined;
@@ -110,6 +120,12 @@ export function mergeReported(
   if (merged === device || sameFields(merged, device)) return device;
   tx.devices.put(merged);
   return merged;
+}
+
+/** Returns the device without its overwritten label, and with an order that has its agent go on without one. */
+function relabelledAnew(tx: RegistryTransaction, device: Device, nowMs: number): Device {
+  const isWanted = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
+  return distrusted(isWanted ? advance(tx, device, "replacement_accepted", nowMs) : device);
 }
 
 /**
@@ -175,8 +191,8 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
 }
 
 /** Returns whether the label found on the device's own hardware changes nothing. */
-function isLabelAsKnown(device: Device, label: Label): boolean {
-  const decision = decide(label, "SAME", isKnownByLabel(device));
+function isLabelAsKnown(device: Device, label: Label, heldSince: boolean): boolean {
+  const decision = decide(label, "SAME", { isKnownByLabel: isKnownByLabel(device), heldSince });
   return decision === "ACCEPT" || (decision === "REWRITE" && device.label === undefined);
 }
 
@@ -200,7 +216,7 @@ function mergeIdentity(
   const inUse = before.attachState === "ATTACHING" || before.attachState === "ATTACHED" || holdsAnyDisk(before);
   const isGrown = before.sizeBytes !== 0 && reported.sizeBytes > before.sizeBytes;
   const hardware = hardwareIn(before, reported, heldSince);
-  const decision = decide(label, hardware, isKnownByLabel(before));
+  const decision = decide(label, hardware, { isKnownByLabel: isKnownByLabel(before), heldSince });
   const device = relabelled(before, reported, inUse ? decision : "ACCEPT");
   const { replacement: _, missing: __, grownToBytes: ___, refused: ____, ...known } = device;
   const isAlike = hardware === "SAME" || hardware === "NAMELESS";
@@ -218,7 +234,10 @@ function mergeIdentity(
     return withoutKeptHealth(allDirty(withFindings(found, reported, labels.fleetId)));
   }
   const replacement: Replacement = { ...identityOf(reported), refusedFor: decision as RefusedFor };
-  return { ...known, health: "ERROR", healthMessage: whyReplaced({ ...device, replacement }), replacement };
+  // The agent says what it found in the label's place.
+  const said = decision === "LABEL_LOST" && health === "ERROR" ? `${healthMessage}; ` : "";
+  const why = `${said}${whyReplaced({ ...device, replacement })}`;
+  return { ...known, health: "ERROR", healthMessage: why, replacement };
 }
 
 /** Returns the device with the label recorded that was found on its own hardware, or with none, so that it gets one. */

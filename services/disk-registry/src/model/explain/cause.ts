@@ -36,6 +36,7 @@ export const REASONS = {
     "IN_MAINTENANCE",
   ],
   DEVICE: [
+    "LABEL_LOST",
     "LABEL_TWICE",
     "FOUND_ELSEWHERE",
     "FOREIGN_LABEL",

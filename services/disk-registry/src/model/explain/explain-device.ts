@@ -1,6 +1,7 @@
 import type { Cure, DeviceId } from "@diskmesh/domain";
 import { disksOnItText, disksText, named } from "../devices/action-result.js";
 import { mustBeErased } from "../devices/removal-erase.js";
+import { isLabelLost } from "../devices/replaced.js";
 import { sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { whyNotAsked } from "../disks/placement.js";
 import { type Removal, removalOf, usesOf } from "../hosts/removal-step.js";
@@ -101,6 +102,8 @@ function orderCures({ lastError }: Device, host: Host | undefined, isHung: boole
 const UNUSABLE_FILE = /^device file .* cannot be used: /;
 /** Text of an agent in whose device's place another file is, or one that lost bytes. */
 const OTHER_FILE = /is now another file|has another size|differs from the registered device|is too short for device/;
+/** Text of an agent that finds its device's label overwritten. */
+const LOST_LABEL = /^device .* has lost its label: /;
 
 function health(device: Device, add: string): Found {
   const { deviceId, hostId, health: value, healthMessage, keptHealth, grownToBytes } = device;
@@ -125,7 +128,9 @@ function health(device: Device, add: string): Found {
           ]
         : [`repair the drive on host ${hostId}; the device recovers by itself once the drive answers normally`, ""];
   // A drive that is another one, or gone, has a cause with its cures of its own.
-  const mends = device.replacement === undefined && device.missing === undefined ? [mend] : [];
+  const isElse = device.replacement !== undefined || device.missing !== undefined || isLabelLost(device);
+  // The registry is told what is in the label's place a moment after the health.
+  const mends = isElse || LOST_LABEL.test(healthMessage) ? [] : [mend];
   return {
     reason: "UNHEALTHY",
     message: `device ${deviceId} of host ${hostId} has health ${value}: ${healthMessage}`,

@@ -84,6 +84,27 @@ const rows: readonly Row[] = [
     reason: "REPLACED",
   },
   {
+    title: "its label was overwritten while it was in use",
+    d1: { ...holding, health: "ERROR", healthMessage: "device d1 has lost its label: zeros", labelState: "NONE" },
+    of: "d1",
+    reason: "LABEL_LOST",
+    command: "diskmesh confirm-device h1 d1",
+  },
+  {
+    title: "its label was overwritten, and its last disk is deleted",
+    d1: { label: { labelId: LABEL }, health: "ERROR", labelState: "DAMAGED" },
+    of: "d1",
+    reason: "LABEL_LOST",
+    command: "diskmesh confirm-device h1 d1",
+  },
+  {
+    title: "its label was overwritten before its agent opened it",
+    d1: { ...holding, replacement: { ...replacement, refusedFor: "LABEL_LOST" }, health: "ERROR" },
+    of: "d1",
+    reason: "LABEL_LOST",
+    command: "diskmesh confirm-device h1 d1",
+  },
+  {
     title: "two drives have its label, and neither is proven",
     d1: { ...holding, replacement: { ...replacement, refusedFor: "LABEL_TWICE" } },
     of: "d1",

@@ -2,8 +2,8 @@ import type { Cure } from "@diskmesh/domain";
 import { disksOnItText, disksText } from "../devices/action-result.js";
 import { isKnownInPlace, isOtherHardware, whyForeign, whyNotGone } from "../devices/foreign-labels.js";
 import {
+  isLabelLost,
   isShorter,
-  isUnproven,
   type Replaced,
   refusedFor,
   strangeLabelText,
@@ -23,8 +23,33 @@ const adoptAt = ({ hostId, deviceId }: Device): string => `diskmesh adopt-device
 const eraseAt = (place: Device): string =>
   holdsAnyDisk(place) ? "" : `diskmesh add-device ${place.hostId} ${place.deviceId} --erase-foreign`;
 
-/** Explains a label that is on two drives, or on a drive in another place than its device's. */
+const confirmAt = ({ hostId, deviceId }: Device): string => `diskmesh confirm-device ${hostId} ${deviceId}`;
+
+/** Explains a label that was overwritten. The message has the agent's words of what it found there. */
+function lostLabelCause(device: Device): Found {
+  const { deviceId, hostId, healthMessage, replacement } = device;
+  const place = JSON.stringify(replacement?.path ?? device.path);
+  const isOn = replacement === undefined ? "its disks go on, and are not published anew" : "nothing uses it";
+  const cures: readonly Cure[] = holdsAnyDisk(device)
+    ? [
+        [
+          `find out what wrote to ${place} on host ${hostId}, and read there whether the data of ${disksText(device)} is whole; if it is, have the label written again`,
+          confirmAt(device),
+        ],
+        ["if the data is lost, restore it from a backup to another disk, and delete the disk", ""],
+      ]
+    : [["find out what wrote to the drive; then have it erased and its label written again", confirmAt(device)]];
+  return {
+    reason: "LABEL_LOST",
+    message: `the label of device ${deviceId} was overwritten, so ${isOn}: ${healthMessage}`,
+    sinceMs: device.unwellSinceMs,
+    cures,
+  };
+}
+
+/** Explains a label that is gone, on two drives, or on a drive in another place than its device's. */
 export function labelCause(tables: RegistryTables, device: Device): Found {
+  if (isLabelLost(device)) return lostLabelCause(device);
   const [place] = otherPlacesOf(tables, device);
   if (place !== undefined) return inAnotherPlace(tables, device, place);
   const { deviceId, foundLabel, attachState, replacement } = device;
@@ -85,21 +110,17 @@ function putBack(place: Device): Cure {
 
 /** Explains other hardware in the place of a device. `add` is the command that accepts it as new. */
 export function replacedCause(device: Replaced, add: string): Found {
-  const { deviceId, hostId, replacement } = device;
+  const { deviceId, replacement } = device;
   const serialNumber = `serial number ${replacement.serialNumber || "unknown"}`;
   const refused = refusedFor(device);
+  if (refused === "LABEL_LOST") return undefined;
   if (refused === "UNIDENTIFIED" || refused === "OTHER_HARDWARE")
     return {
       reason: "REPLACED",
-      message: `${isUnproven(device) ? "unidentified" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, ${serialNumber}`,
+      message: `${refused === "UNIDENTIFIED" ? "unidentified" : "other"} hardware is in the place of device ${deviceId}: ${replacement.path}, ${serialNumber}`,
       cures: [
         ...(refused === "UNIDENTIFIED"
-          ? [
-              [
-                "check that the drive is the same, then confirm it",
-                `diskmesh confirm-device ${hostId} ${deviceId}`,
-              ] as Cure,
-            ]
+          ? [["check that the drive is the same, then confirm it", confirmAt(device)] as Cure]
           : []),
         acceptOrPutBack(device, add),
       ],

@@ -3,15 +3,16 @@ import { type ActionResult, actionResult, named } from "../devices/action-result
 import { advance } from "../devices/attach-states.js";
 import { withReportedHealth } from "../devices/device-health.js";
 import { type DeviceSelector, requireDevices } from "../devices/device-selection.js";
-import { isUnproven, type Replaced, whyReplaced } from "../devices/replaced.js";
+import { awaitsConfirmation, isLabelLost, whyReplaced } from "../devices/replaced.js";
+import { distrusted } from "../devices/reported-devices.js";
 import { type SharedSerialNumbers, sharersIn, whyRefused } from "../devices/same-bytes.js";
 import { identityOf } from "../identity/hardware.js";
 import { isLabelRead } from "../store/device-label.js";
 import type { Device, RegistryTransaction } from "../store/schema.js";
 
 /**
- * Records that the hardware found in the devices' places is the devices' own, as an operator states. Confirms all the
- * devices or none.
+ * Records that the hardware found in the devices' places is the devices' own, with their data, as an operator states.
+ * Confirms all the devices or none.
  */
 export function confirmDevice(
   tx: RegistryTransaction,
@@ -20,12 +21,15 @@ export function confirmDevice(
 ): ActionResult {
   const devices = requireDevices(tx, selector);
   const names = named(devices.map(({ deviceId }) => deviceId));
-  const replaced = devices.filter((device): device is Replaced => device.replacement !== undefined);
+  const replaced = devices.filter((device) => device.replacement !== undefined || isLabelLost(device));
   if (replaced.length === 0) return actionResult("S_ALREADY", `none of ${names} waits for a confirmation`);
   for (const device of replaced) {
     const about = { device_id: device.deviceId };
-    if (!isUnproven(device))
-      throw new InvalidStateError(`device ${device.deviceId} cannot be confirmed: ${whyReplaced(device)}`, { about });
+    const { replacement } = device;
+    if (replacement !== undefined && !awaitsConfirmation(device)) {
+      const why = whyReplaced({ ...device, replacement });
+      throw new InvalidStateError(`device ${device.deviceId} cannot be confirmed: ${why}`, { about });
+    }
     const refused = whyRefused(sharersIn(tx, shared), asConfirmed(device, nowMs));
     if (refused !== undefined) throw new InvalidStateError(refused, { about });
   }
@@ -39,11 +43,14 @@ export function confirmDevice(
 }
 
 /** Returns the device with the hardware found in its place. Its contents stay as they are known. */
-function asConfirmed({ replacement, ...device }: Replaced, nowMs: number): Device {
+function asConfirmed({ replacement, ...device }: Device, nowMs: number): Device {
+  const isLost = isLabelLost({ ...device, ...(replacement && { replacement }) });
   // Only AddDevice accepts the grown size.
   const { sizeBytes, label, ...rest } = device;
   // A label that was not found is written again.
   const kept = label !== undefined && (!isLabelRead(device.labelState) || device.labelState === "VALID") && { label };
-  const confirmed = { ...rest, ...kept, ...identityOf(replacement), sizeBytes };
-  return withReportedHealth(confirmed, { health: "ONLINE", healthMessage: "" }, nowMs);
+  const confirmed = { ...rest, ...kept, ...(replacement && identityOf(replacement)), sizeBytes };
+  const well = withReportedHealth(confirmed, { health: "ONLINE", healthMessage: "" }, nowMs);
+  // The overwriting program may have written to free slices, too.
+  return isLost ? distrusted(well) : well;
 }

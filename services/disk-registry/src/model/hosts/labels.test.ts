@@ -103,8 +103,26 @@ const rows: readonly Row[] = [
     refused: "UNIDENTIFIED",
     label: OWN,
   },
-  { title: "no label, its serial number", known: HELD, found: { ...SERIAL, labelState: "NONE" }, label: undefined },
-  { title: "a damaged label, its serial number", known: HELD, found: { labelState: "DAMAGED" }, label: undefined },
+  {
+    title: "no label, its serial number, a disk on it",
+    known: HELD,
+    found: { ...SERIAL, labelState: "NONE" },
+    refused: "LABEL_LOST",
+    label: OWN,
+  },
+  {
+    title: "a damaged label, its serial number, a disk on it",
+    known: HELD,
+    found: { labelState: "DAMAGED" },
+    refused: "LABEL_LOST",
+    label: OWN,
+  },
+  {
+    title: "no label, its serial number, no disk on it",
+    known: { ...HELD, runs: [] },
+    found: { ...SERIAL, labelState: "NONE" },
+    label: undefined,
+  },
   {
     title: "a damaged label, a drive without a serial number after a boot",
     known: { ...HELD, ...OF_BOOT_1 },
@@ -348,6 +366,84 @@ describe("labels", () => {
     expect(confirm(erased).code).to.equal("S_OK");
     expect(erased.device("d1").label).to.equal(undefined);
     expect(erased.device("d1").health).to.equal("ONLINE");
+  });
+
+  describe("a label that another program has overwritten", () => {
+    const LOST = {
+      ...SERIAL,
+      labelState: "NONE",
+      health: "ERROR",
+      healthMessage: "device d1 has lost its label",
+    } as const;
+    const confirm = (fleet: TestFleet) =>
+      fleet.transact((tx) =>
+        confirmDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, shared: NO_SHARED_SERIAL_NUMBERS }),
+      );
+    /** Registers h1 again, whose agent holds the device all the time. */
+    const goOn = (fleet: TestFleet, report: Partial<ReportedDevice>) =>
+      register(fleet, registration([reported("d1", { attached: true, ...report })], { slices: true }));
+    const isDirtyBeside = ({ runs }: Device) => runs.some(({ diskId: id }) => id === "");
+
+    it("leaves a held device with a disk in operation, in ERROR, and nothing labels it", () => {
+      const fleet = fleetOf(HELD);
+      goOn(fleet, LOST);
+      const device = fleet.device("d1");
+      expect(device).to.deep.include({ attachState: "ATTACHED", health: "ERROR", label: { labelId: OWN } });
+      expect(device.replacement).to.equal(undefined);
+      expect(labelDue(device)).to.equal(undefined);
+      goOn(fleet, { ...SERIAL, ...label(OWN) });
+      expect(fleet.device("d1")).to.deep.include({ health: "ONLINE", label: { labelId: OWN } });
+    });
+
+    it("keeps a device with a disk out of use after a start of its agent, with the agent's words", () => {
+      const fleet = fleetOf(HELD);
+      const { allowed } = restart(fleet, LOST);
+      expect(allowed[0]?.labelId, "so that the agent refuses the drive, too").to.equal(OWN);
+      const { attachState, healthMessage } = fleet.device("d1");
+      expect(attachState).to.equal("ATTACHING");
+      expect(healthMessage).to.match(
+        /^device d1 has lost its label; the label .* is gone from .* disk a is on it.*ConfirmDevice/,
+      );
+    });
+
+    for (const [title, lose] of [
+      ["held", goOn],
+      ["started anew", restart],
+    ] as const)
+      it(`${title}: ConfirmDevice has the label written again, and erases what no disk has`, () => {
+        const fleet = fleetOf(HELD);
+        lose(fleet, LOST);
+        const before = fleet.device("d1");
+        expect(confirm(fleet).code).to.equal("S_OK");
+        const device = fleet.device("d1");
+        expect(device).to.deep.include({ attachState: "ATTACHING", health: "ONLINE" });
+        expect(device.generation).to.be.greaterThan(before.generation);
+        expect(device.label, "so that the agent expects none").to.equal(undefined);
+        expect(labelDue({ ...device, attachState: "ATTACHED" })).to.equal("write");
+        expect(isDirtyBeside(device)).to.equal(true);
+        expect(confirm(fleet).code).to.equal("S_ALREADY");
+      });
+
+    for (const attachState of ["ATTACHED", "ATTACHING"] as const)
+      it(`has a device without a disk that is ${attachState} erased and labelled by an order of its own`, () => {
+        const fleet = fleetOf({ ...HELD, runs: [], attachState });
+        const before = fleet.device("d1").generation;
+        goOn(fleet, LOST);
+        const device = fleet.device("d1");
+        expect(device).to.include({ attachState: "ATTACHING" });
+        expect(device.label).to.equal(undefined);
+        expect(device.generation).to.be.greaterThan(before);
+        expect(isDirtyBeside(device)).to.equal(true);
+      });
+
+    it("is none where a report is older than the label", () => {
+      const fleet = fleetOf(HELD);
+      goOn(fleet, { ...SERIAL, labelState: "NONE" });
+      const device = fleet.device("d1");
+      expect(device).to.include({ attachState: "ATTACHED", health: "ONLINE" });
+      expect(device.label).to.equal(undefined);
+      expect(labelDue(device)).to.equal("write");
+    });
   });
 
   it("a drive without a serial number is added where it gets a label", () => {

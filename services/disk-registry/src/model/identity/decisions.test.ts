@@ -8,6 +8,7 @@ const rows: Readonly<Record<Label, readonly Decision[]>> = {
   UNREAD: ["ACCEPT", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"],
   NONE: ["REWRITE", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"],
   DAMAGED: ["REWRITE", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"],
+  LOST: ["LABEL_LOST", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"],
   OWN: ["ACCEPT", "ACCEPT", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"],
   OWN_TWICE: ["ACCEPT", "LABEL_TWICE", "LABEL_TWICE", "LABEL_TWICE"],
   UNRECORDED: ["RECORD", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"],
@@ -32,11 +33,23 @@ describe("decisions about identity", () => {
     }
   });
 
+  it("a device that is held goes on without its label", () => {
+    for (const label of LABELS)
+      for (const hardware of HARDWARE) {
+        const goesOn = label === "LOST" && hardware === "SAME";
+        expect(decide(label, hardware, { heldSince: true }), label).to.equal(
+          goesOn ? "ACCEPT" : decide(label, hardware),
+        );
+      }
+  });
+
   it("a label that a copy carries, too, is written anew where the drive is known by its label alone after a boot", () => {
     for (const label of LABELS)
       for (const hardware of HARDWARE) {
         const isCopied = label === "OWN_TWICE" && hardware === "SAME";
-        expect(decide(label, hardware, true), label).to.equal(isCopied ? "REWRITE" : decide(label, hardware));
+        expect(decide(label, hardware, { isKnownByLabel: true }), label).to.equal(
+          isCopied ? "REWRITE" : decide(label, hardware),
+        );
       }
   });
 });

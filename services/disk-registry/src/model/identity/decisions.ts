@@ -14,6 +14,7 @@ export type Hardware = "SAME" | "NAMELESS" | "UNPROVEN" | "OTHER";
  * UNREAD         the agent reads no labels, or could not read the device
  * NONE           no label
  * DAMAGED        a label of which no copy is whole
+ * LOST           no whole label where the recorded one was, and a disk on the device
  * OWN            the recorded label
  * OWN_TWICE      the recorded label, and a drive in another place carries it, too
  * UNRECORDED     a label that names this device, of which none is recorded
@@ -25,6 +26,7 @@ export type Label =
   | "UNREAD"
   | "NONE"
   | "DAMAGED"
+  | "LOST"
   | "OWN"
   | "OWN_TWICE"
   | "UNRECORDED"
@@ -45,6 +47,8 @@ const DECISIONS: Readonly<Record<Label, Readonly<Record<Hardware, Decision>>>> =
   UNREAD: rule("ACCEPT", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"),
   NONE: rule("REWRITE", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"),
   DAMAGED: rule("REWRITE", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"),
+  // Whatever overwrote the label may have overwritten the disk, and a device that is labelled anew would serve that.
+  LOST: rule("LABEL_LOST", "UNIDENTIFIED", "UNIDENTIFIED", "OTHER_HARDWARE"),
   OWN: rule("ACCEPT", "ACCEPT", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"),
   OWN_TWICE: rule("ACCEPT", "LABEL_TWICE", "LABEL_TWICE", "LABEL_TWICE"),
   UNRECORDED: rule("RECORD", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE", "LABEL_ON_OTHER_HARDWARE"),
@@ -61,11 +65,21 @@ function always(decision: Decision): Record<Hardware, Decision> {
   return rule(decision, decision, decision, decision);
 }
 
+/** Facts about a device beside its label and hardware. */
+interface Holding {
+  /** Nothing but the label identifies the device after the next boot of its machine. */
+  readonly isKnownByLabel?: boolean;
+  /** The agent has held the device open since the registry last knew it as held. */
+  readonly heldSince?: boolean;
+}
+
 /**
  * Decides whether the hardware in the place of a device in use is the device. A drive that nothing but its label
- * identifies after the next boot gets another label once a copy of it was seen: the copy may be in its place then.
+ * identifies after the next boot gets another label once a copy of it was seen: the copy may be in its place then. A
+ * held device whose label is lost goes on, in ERROR: the end of its disks' I/O saves nothing.
  */
-export function decide(label: Label, hardware: Hardware, isKnownByLabel = false): Decision {
+export function decide(label: Label, hardware: Hardware, { isKnownByLabel, heldSince }: Holding = {}): Decision {
+  if (label === "LOST" && hardware === "SAME" && heldSince) return "ACCEPT";
   const isCopied = label === "OWN_TWICE" && hardware === "SAME" && isKnownByLabel;
   return isCopied ? "REWRITE" : DECISIONS[label][hardware];
 }

@@ -1,6 +1,7 @@
 import type { DeviceId } from "@diskmesh/domain";
 import type { DeviceIdentity } from "../store/device-identity.js";
 import { type FoundLabel, isLabelRead, type LabelState } from "../store/device-label.js";
+import { holdsAnyDisk } from "../store/runs.js";
 import type { Device, Health, RegistryTables } from "../store/schema.js";
 import type { Label } from "./decisions.js";
 
@@ -45,11 +46,20 @@ export function withoutUsersText<T extends ReportedLabel>(device: Device | undef
   return { ...reported, labelState: "USERS", readLabel: undefined };
 }
 
-/** Compares the reported label with the recorded one. */
-export function labelIn(tables: RegistryTables, device: Device, reported: ReportedLabel, ofHost: LabelsOfHost): Label {
+/** Compares the reported label with the recorded one, which `isOverwritten` says is known to be gone. */
+export function labelIn(
+  tables: RegistryTables,
+  device: Device,
+  reported: ReportedLabel,
+  ofHost: LabelsOfHost,
+  isOverwritten = false,
+): Label {
   const { labelState, readLabel: label } = reported;
   if (!isLabelRead(labelState)) return "UNREAD";
-  if (labelState !== "VALID" || label === undefined) return labelState === "DAMAGED" ? "DAMAGED" : "NONE";
+  if (labelState !== "VALID" || label === undefined) {
+    if (isOverwritten && holdsAnyDisk(device)) return "LOST";
+    return labelState === "DAMAGED" ? "DAMAGED" : "NONE";
+  }
   if (label.labelId === device.label?.labelId)
     return isElsewhere(tables, device, label.labelId, ofHost) ? "OWN_TWICE" : "OWN";
   // The drive carries this label until the device's own is written over it.
@@ -111,6 +121,19 @@ function othersLabel(device: Device, { readLabel: label }: ReportedLabel, fleetI
     return undefined;
   const { labelId, deviceId } = label;
   return label.fleetId === fleetId ? { labelId, deviceId } : { labelId, deviceId, fleetId: label.fleetId };
+}
+
+/** Returns whether no whole label was found where the device's recorded one is. */
+export function lacksLabel({ label }: Device, state: LabelState | undefined): boolean {
+  return label !== undefined && (state === "NONE" || state === "DAMAGED");
+}
+
+/**
+ * Returns whether the label of a device was overwritten. The agent tells that as an error, too: a state alone may
+ * be older than the label.
+ */
+export function hasLostLabel(device: Device): boolean {
+  return device.health === "ERROR" && lacksLabel(device, device.labelState);
 }
 
 /** Returns the device without a label of its own; the drive may carry one that is to be overwritten. */

@@ -37,6 +37,7 @@ export interface Labelled {
 /**
  * Why the hardware in a device's place is not used.
  * UNIDENTIFIED            nothing differs and nothing proves it the same: ConfirmDevice
+ * LABEL_LOST              it is the device's hardware, but its label was overwritten, and a disk is on it: ConfirmDevice
  * OTHER_HARDWARE          it is another drive, and no label says otherwise
  * LABEL_ON_OTHER_HARDWARE it carries the device's label, and is not proven to be its hardware: AdoptDevice
  * LABEL_TWICE             a drive in another place carries the same label, and neither is proven: AdoptDevice for one
@@ -45,6 +46,7 @@ export interface Labelled {
  */
 export type RefusedFor =
   | "UNIDENTIFIED"
+  | "LABEL_LOST"
   | "OTHER_HARDWARE"
   | "LABEL_ON_OTHER_HARDWARE"
   | "LABEL_TWICE"

@@ -7536,9 +7536,9 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Declares that the hardware found in a device's place is the same device with the same data. Needed for devices that
-     * nothing identifies: neither hardware nor label. Acts on one device, or on all devices on a path. S_ALREADY: no device
-     * waits for confirmation. FAILED_PRECONDITION: the hardware is provably another device, carries a label, or overlaps
-     * another device.
+     * nothing identifies, neither hardware nor label, and for devices whose label was overwritten: it is written again, and
+     * slices without a disk are erased. Acts on one device, or on all devices on a path. S_ALREADY: no device waits for
+     * confirmation. FAILED_PRECONDITION: the hardware is provably another device, carries a label, or overlaps another device.
      */
     confirmDevice: {
       name: "ConfirmDevice",

@@ -318,7 +318,7 @@ export const DeviceLabelState = {
   NONE: "DEVICE_LABEL_STATE_NONE",
   /** OWN - The device's own label. */
   OWN: "DEVICE_LABEL_STATE_OWN",
-  /** DAMAGED - A damaged label. It is written again where the hardware is the device's. */
+  /** DAMAGED - A damaged label. It is written again where the hardware is the device's, once ConfirmDevice is called if a disk is on it. */
   DAMAGED: "DEVICE_LABEL_STATE_DAMAGED",
   /** FOREIGN - Another label: of another device, of another fleet, or one that this registry does not know. */
   FOREIGN: "DEVICE_LABEL_STATE_FOREIGN",
