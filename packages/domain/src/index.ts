@@ -1,3 +1,4 @@
+export * from "./alerts.js";
 export * from "./backoff.js";
 export * from "./cause.js";
 export * from "./clock.js";

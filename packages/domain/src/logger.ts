@@ -1,5 +1,14 @@
+import type { AlertName } from "./alerts.js";
+
+/** Fields of a line. Those that name an alert have a name of `alerts.ts`, so that each alert has a cure. */
+interface Fields {
+  readonly [field: string]: unknown;
+  readonly alert?: AlertName;
+  readonly alertEnded?: AlertName;
+}
+
 /** `message` is constant for all lines of a kind; ids and details are fields: `diskId`, `taskId`, `error`. */
-type LogLine = (fields: object, message: string) => void;
+type LogLine = (fields: Fields, message: string) => void;
 
 /** A state of the process that somebody must act on. */
 export interface Alert {

@@ -1,4 +1,4 @@
-import { type Cause, type Cure, countText, VERSION } from "@diskmesh/domain";
+import { type Cause, type Cure, countText, knownAlert, VERSION } from "@diskmesh/domain";
 
 const DAY_MS = 86_400_000;
 
@@ -86,10 +86,9 @@ export function serviceSummary(name: string, report: ProcessReport): string {
 export function serviceCauses(subject: Subject, report: ProcessReport): Cause<Subject, Reason>[] {
   const { needs, standsByFor, takesOverAtMs, alerts = new Map() } = report;
   const isAway = (need: string) => needs.get(need)?.met === false;
-  const told = [...alerts.values()].map(({ why, sinceMs }): Cause<Subject, Reason> => {
+  const told = [...alerts].map(([name, { why, sinceMs }]): Cause<Subject, Reason> => {
     const message = `the ${subject.name} that was asked warns: ${why}`;
-    const cures: Cure[] = [["do what the message says: the warning then ends by itself", ""]];
-    return { subject, reason: "ALERT", message, sinceMs, cures };
+    return { subject, reason: "ALERT", message, sinceMs, cures: [knownAlert(name).cure] };
   });
   const unmet = NEEDS.flatMap(([need, reason, cure]): Cause<Subject, Reason>[] => {
     const { met, why = "", sinceMs } = needs.get(need) ?? {};

@@ -66,7 +66,7 @@ export class WatchedFiles<Name extends string> {
   }
 
   #endAlert(): void {
-    const fields = { alertEnded: "tls_files", alertOf: this.#name };
+    const fields = { alertEnded: "tls_files", alertOf: this.#name } as const;
     this.#alertedLog?.info(fields, "TLS files are those in use, or are taken up");
     this.#alertedLog = undefined;
   }

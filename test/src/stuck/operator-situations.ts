@@ -179,7 +179,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
         root: /^host host-4 is ONLINE: the agent of host host-4 warns: TLS file change rejected, .*certFile/,
         reasons: ["AGENT_WARNS"],
         row: ["host host-4", /warns: TLS file change rejected/],
-        cure: /^do what the message says/,
+        cure: /^correct the file that the message names/,
         follow: async () => writeFileSync(certFile, whole),
       };
     },

@@ -1,5 +1,6 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
 import type { Cpi } from "@diskmesh/api/cpi";
+import { knownAlert } from "@diskmesh/domain";
 import { alertsIn, allPages } from "@diskmesh/rpc";
 import type { Mesh, ServiceName } from "./mesh.js";
 import { failureText, isOfClocks } from "./peer-clock.js";
@@ -30,12 +31,14 @@ async function dispatcherCauses(mesh: Mesh, address: string): Promise<Cause[]> {
   const health = mesh.health("cpi-dispatcher", address).list({}, { deadlineMs: ASK_DEADLINE_MS });
   const [cpis, { statuses }] = await Promise.all([cpisOf(mesh, address), health]);
   const subject = { kind: SubjectKind.SERVICE, name: "cpi-dispatcher" };
-  const alerts = alertsIn(statuses).map(
-    (name): Cause => ({
-      ...{ subject, reason: ALERT, message: `the cpi-dispatcher warns of ${name}: its log says more` },
-      ...{ startTime: undefined, nextAttemptTime: undefined, cures: [], becauseOf: [] },
-    }),
-  );
+  const alerts = alertsIn(statuses).map((name): Cause => {
+    const { text, cure } = knownAlert(name);
+    const [what, command] = cure;
+    return {
+      ...{ subject, reason: ALERT, message: `the cpi-dispatcher warns of ${name}: ${text}; its log says more` },
+      ...{ startTime: undefined, nextAttemptTime: undefined, cures: [{ what, command }], becauseOf: [] },
+    };
+  });
   return [...cpis.flatMap(unusable), ...alerts];
 }
 

@@ -77,8 +77,8 @@ export class CertificateWatch {
   #tellRenewed(leftMs: number): void {
     const { log, certFile } = this.#options;
     const ended = [
-      this.#endedAtMs !== undefined && "certificate_ended",
-      leftMs > WARN_BEFORE_MS && this.#toldAtMs > 0 && "certificate_ends",
+      this.#endedAtMs !== undefined && ("certificate_ended" as const),
+      leftMs > WARN_BEFORE_MS && this.#toldAtMs > 0 && ("certificate_ends" as const),
     ].filter((each) => each !== false);
     for (const alertEnded of ended) log.info({ alertEnded, certFile }, "certificate renewed");
     if (ended.includes("certificate_ended")) this.#endedAtMs = undefined;

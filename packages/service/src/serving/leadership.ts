@@ -199,7 +199,7 @@ export class Leadership<Context> {
       return reason;
     } finally {
       this.#endServing(reason);
-      for (const alertEnded of ["store_refuses_writes", "store_edited"])
+      for (const alertEnded of ["store_refuses_writes", "store_edited"] as const)
         if (log.alerts?.current.has(alertEnded)) log.info({ alertEnded }, "the term is over");
       scope.beginStop();
       await scope.stopAll();

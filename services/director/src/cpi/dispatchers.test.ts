@@ -95,7 +95,9 @@ describe("the dispatchers of a director", () => {
     const { alerts, told, looked, dispatchers, readiness } = dispatchersOf(["h1:7020"]);
     alerts.push("abrupt_ends");
     await looked();
-    expect(told).to.deep.equal(["the cpi-dispatcher at h1:7020 warns of abrupt_ends, as its log explains"]);
+    expect(told).to.deep.equal([
+      "the cpi-dispatcher at h1:7020 warns of abrupt_ends (it was started several times within minutes after it had been killed or had crashed)",
+    ]);
     expect(readiness.report().ready).to.equal(true);
     alerts.length = 0;
     await looked();
@@ -104,7 +106,7 @@ describe("the dispatchers of a director", () => {
     await looked();
     dispatchers.close();
     expect(told.slice(2)).to.deep.equal([
-      "the cpi-dispatcher at h1:7020 warns of memory, as its log explains",
+      "the cpi-dispatcher at h1:7020 warns of memory (its memory is nearly used up, and the kernel kills it at the limit)",
       "ended",
     ]);
   });

@@ -1,6 +1,6 @@
 import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import type { HealthDefinition } from "@diskmesh/api/grpc-health";
-import { type BackoffLimits, backoffMs, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type BackoffLimits, backoffMs, knownAlert, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import { alertsIn, type Client } from "@diskmesh/rpc";
 import type { Clock, Readiness } from "@diskmesh/service";
 
@@ -130,7 +130,7 @@ export class Dispatchers {
     else
       log.warn(
         { alert: "dispatcher_warns", alertOf: address, names },
-        `the cpi-dispatcher at ${address} warns of ${told}, as its log explains`,
+        `the cpi-dispatcher at ${address} warns of ${names.map((name) => `${name} (${knownAlert(name).text})`).join(", ")}`,
       );
   }
 

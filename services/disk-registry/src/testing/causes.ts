@@ -90,6 +90,11 @@ export function testCauses(rows: readonly ExplainRow[]): void {
         expected.find(({ isRoutine }) => !isRoutine)?.reason,
       );
       expect(found.map(({ reason }) => reason)).to.deep.equal(expected.map(({ reason }) => reason));
+      const ofAct = found.filter(({ isRoutine }) => !isRoutine);
+      const isCured = ofAct.some(({ cures = [], becauseOf = [] }) => cures.length + becauseOf.length > 0);
+      expect(isCured, "somebody must act, and a cause has a cure, or names what it waits for").to.equal(
+        ofAct.length > 0,
+      );
       for (const [index, { says, commands = [], cureCount, ...rest }] of expected.entries()) {
         const { message, cures = [], subject: of, ...told } = found[index] as (typeof found)[number];
         expect(of).to.deep.equal(subject);

@@ -1,4 +1,4 @@
-import { countText, type HostId } from "@diskmesh/domain";
+import { type Cure, countText, type HostId, knownAlert } from "@diskmesh/domain";
 import { mustBeErased } from "../devices/removal-erase.js";
 import { disksLostOn, lostText } from "../hosts/lost-disks.js";
 import { disksServedBy } from "../hosts/removal-step.js";
@@ -71,7 +71,10 @@ function maintenance({ hostId, maintenance: told }: Host): Found {
 function standsStill({ hostId }: Host, known: Known): Found {
   const message = known.standsStill();
   if (message === undefined) return undefined;
-  return { reason: "STANDS_STILL", message: `host ${hostId} gets no orders: ${message}` };
+  const cures: readonly Cure[] = [
+    ["stop this registry; if the other one is gone for good, call FleetService/AdoptFleet as the message says", ""],
+  ];
+  return { reason: "STANDS_STILL", message: `host ${hostId} gets no orders: ${message}`, cures };
 }
 
 function isSilent({ hostId, state }: Host, { whySuspected }: Known): boolean {
@@ -181,7 +184,8 @@ function whySilent(tables: RegistryTables, host: Host, { whySuspected, lastHeard
 function mustRegister(host: Host): Found {
   if (!host.mustRegister || isAway(host)) return undefined;
   const message = `host ${host.hostId} gets no orders until its agent has registered again, as the registry has asked it to`;
-  return { reason: "MUST_REGISTER", message };
+  const cures: readonly Cure[] = [["wait for some seconds; if that does not end it, see the agent's log", ""]];
+  return { reason: "MUST_REGISTER", message, cures };
 }
 
 const NEED_CURES: Readonly<Record<string, string>> = {
@@ -206,14 +210,14 @@ function lacks(host: Host, known: Known): Found[] {
         reason: "AGENT_WARNS",
         message: `the agent of host ${hostId} warns: ${why}`,
         sinceMs,
-        cures: [["do what the message says: the warning then ends by itself", ""]],
+        cures: [knownAlert(need).cure],
       };
     const cure = NEED_CURES[need];
     return {
       reason: need === "drivers" ? "DRIVER_FAILED" : "AGENT_LACKS",
       message: `the agent of host ${hostId} runs, but ${COMPLETE.has(need) ? "" : `lacks ${need}: `}${why}`,
       sinceMs,
-      cures: cure === undefined ? [] : [[cure, ""]],
+      cures: cure === undefined ? [knownAlert(need).cure] : [[cure, ""]],
     };
   });
 }
@@ -225,6 +229,7 @@ function probation({ hostId, probationEndsAtMs, stateChangedAtMs }: Host): Found
     message: `host ${hostId} was silent and is back, but gets no new disks yet`,
     sinceMs: stateChangedAtMs,
     nextTryAtMs: probationEndsAtMs,
+    cures: [["nothing is to be done: it gets new disks again by itself", ""]],
   };
 }
 
