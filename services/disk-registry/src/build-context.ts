@@ -105,6 +105,7 @@ export async function buildContext(
     progressOf: (device) => workers.progressOf(device),
     moveProgressOf: (diskId) => workers.moveProgressOf(diskId),
     openIoOf: (diskId, hostId) => ioMeter.openIo(diskId, hostId),
+    engineOf: (diskId, hostId) => ioMeter.engineOf(diskId, hostId),
     standsStill: () => fleet.standsStill,
     serialNumbersOfMany: config.serialNumbersOfMany,
   };

@@ -1,3 +1,4 @@
+import { AdminServiceDefinition, SubjectKind } from "@diskmesh/api/common";
 import type { ExportDiskRequest } from "@diskmesh/api/internal";
 import { DiskIo, devicesWithBytes, ExportKind, HostState, PublicationState } from "@diskmesh/api/registry";
 import { InvalidArgumentError, InvalidStateError, MIB_BYTES, UnavailableError } from "@diskmesh/domain";
@@ -172,8 +173,12 @@ describe("changes of published disks", () => {
     expect(shown).to.include({ openRequests: 3, throttledRequests: 2 });
     await open(6, { waitsForDeviceId: "d1" });
     expect((await fleet.registry.disk("x")).trouble?.sentence).to.match(/3 requests .*: device d1 does not answer$/);
-    await open(0, {});
+    await open(0, { engine: "node", engineReason: "not kernel: host h2 has no NVMe/TCP" });
     expect((await fleet.registry.disk("x")).trouble).to.equal(undefined);
+    const { summary } = await fleet.registry
+      .operatorOf(AdminServiceDefinition)
+      .explain({ subject: { kind: SubjectKind.DISK, name: "x" } });
+    expect(summary).to.match(/, carried by engine node \(not kernel: host h2 has no NVMe\/TCP\)$/);
   });
 
   it("a watcher of disks hears that the I/O of one stands, and that it goes on", async () => {

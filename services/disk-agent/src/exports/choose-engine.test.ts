@@ -1,8 +1,10 @@
-import { type HostId, silentLogger } from "@diskmesh/domain";
+import { type DiskId, type HostId, silentLogger } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
+import type { EngineName } from "../engines/engine.js";
 import { whyNoKernel } from "../kernel/device-mapper.js";
-import { chooseEngine, describeEngine } from "./choose-engine.js";
+import type { ExportSpec } from "../model/memory.js";
+import { chooseEngine, describeEngine, engineFor } from "./choose-engine.js";
 
 const CONFIG = {
   hostId: "host-1" as HostId,
@@ -44,6 +46,21 @@ describe("the engine of a host", () => {
     const reason = await whyNoKernel();
     if (reason === undefined) expect(await chosen("kernel")).to.equal("kernel");
     else expect((await rejection(chosen("kernel"))).message).to.contain(reason);
+  });
+
+  it("that carries a disk is the first one that can, and it is told why those before cannot", async () => {
+    const spec = { diskId: "x" as DiskId } as ExportSpec;
+    const engine = (name: EngineName, always?: string, now?: string) => {
+      return { name, whyNot: () => always, whyNotNow: async () => now };
+    };
+    const kernel = engine("kernel", undefined, "host h2 has no NVMe/TCP");
+    const node = engine("node");
+    expect(await engineFor([kernel, node], spec, silentLogger)).to.deep.equal({
+      ...{ engine: node, reason: "not kernel: host h2 has no NVMe/TCP" },
+    });
+    expect(await engineFor([node, kernel], spec, silentLogger)).to.deep.equal({ engine: node, reason: "" });
+    const none = await rejection(engineFor([engine("kernel", "it is small")], spec, silentLogger));
+    expect(none.message).to.equal("no engine of this host can serve disk x: not kernel: it is small");
   });
 
   it("kernel needs dmsetup", async () => {

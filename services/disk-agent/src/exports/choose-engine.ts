@@ -2,13 +2,14 @@ import { realpathSync } from "node:fs";
 import { type Logger, messageOf, silentLogger, UnavailableError } from "@diskmesh/domain";
 import type { AgentConfig } from "../base/config.js";
 import { type DriveErrors, openDriveErrors } from "../devices/drive-errors.js";
-import type { EngineName } from "../engines/engine.js";
+import type { Engine, EngineName } from "../engines/engine.js";
 import { GuardedFiles } from "../files/guarded-files.js";
 import { type FileOpener, makeFileOpener } from "../files/open-file.js";
 import { DeviceMapper, whyNoKernel } from "../kernel/device-mapper.js";
 import { makeNvme, type Nvme, type NvmeConfig } from "../kernel/nvme.js";
 import { Verbs } from "../kernel/verbs.js";
 import { whyNoWireGuard } from "../kernel/wireguard.js";
+import type { ExportSpec } from "../model/memory.js";
 
 /** Engine of a host, and why it is not kernel. */
 interface Choice {
@@ -82,4 +83,20 @@ async function choose(named: "auto" | EngineName): Promise<Choice> {
   const whyNotKernel = `${reason}: it needs root, device-mapper in the kernel, and dmsetup and losetup (Debian: dmsetup, mount)`;
   if (named === "kernel") throw new UnavailableError(`engine is "kernel", but ${whyNotKernel}`);
   return { engine: "node", whyNotKernel };
+}
+
+/** Returns the first engine that can serve the disk now, and why those before it cannot. Throws UnavailableError for none. */
+export async function engineFor<E extends Pick<Engine, "name" | "whyNot" | "whyNotNow">>(
+  engines: readonly E[],
+  spec: ExportSpec,
+  log: Logger,
+): Promise<{ readonly engine: E; readonly reason: string }> {
+  const reasons: string[] = [];
+  for (const engine of engines) {
+    const whyNot = engine.whyNot(spec) ?? (await engine.whyNotNow?.(spec));
+    if (whyNot === undefined) return { engine, reason: reasons.join("; ") };
+    reasons.push(`not ${engine.name}: ${whyNot}`);
+    log.info({ diskId: spec.diskId, engine: engine.name, reason: whyNot }, "engine cannot serve the disk");
+  }
+  throw new UnavailableError(`no engine of this host can serve disk ${spec.diskId}: ${reasons.join("; ")}`);
 }

@@ -6,16 +6,19 @@ import type { BlockDevices } from "../engines/block-devices.js";
 import type { Engine, EngineName, ServedDisk } from "../engines/engine.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
 import { decideExport, decideUnexport, isMoving } from "../model/exports.js";
-import type { IoQueue } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
 import { checkOrder, interruptedMirror } from "./check-order.js";
+import { engineFor } from "./choose-engine.js";
 import { type DiskProblem, DiskProblems } from "./disk-problems.js";
+import type { Served } from "./queue-wire.js";
 
 interface Running {
   readonly sessionNumber: number;
   /** Revision that the disk has reached. Undefined after an adoption: the disk may have the size of an earlier one. */
   revision: number | undefined;
   readonly engine: EngineName;
+  /** Why engines that are preferred do not serve the disk; empty for none, and for a disk that was adopted. */
+  readonly engineReason: string;
   readonly served: ServedDisk;
   /** True when the disk was served on while the agent restarted. */
   readonly wentOn: boolean;
@@ -215,10 +218,12 @@ export class ExportTable {
     return this.#problems.list(exports, (diskId) => this.#running.get(diskId)?.served, this.#clock.monotonicMs());
   }
 
-  /** Returns the served disks, and the requests that are not answered. */
-  served(): { readonly diskId: DiskId; readonly queue: IoQueue | undefined }[] {
+  /** Returns the served disks, the requests that are not answered, and what carries the bytes. */
+  served(): (Served & { readonly diskId: DiskId })[] {
     const nowMs = this.#clock.monotonicMs();
-    return [...this.#running].map(([diskId, { served }]) => ({ diskId, queue: served.queue?.(nowMs) }));
+    return [...this.#running].map(([diskId, { served, engine, engineReason }]) => {
+      return { diskId, queue: served.queue?.(nowMs), engine, engineReason };
+    });
   }
 
   /** Returns whether appended devices need another export of the disk. */
@@ -297,12 +302,12 @@ export class ExportTable {
   async #begin(spec: ExportSpec): Promise<void> {
     const { diskId, sessionNumber } = spec;
     this.#refuseInterrupted(spec);
-    const engine = await this.#engineFor(spec);
+    const { engine, reason } = await engineFor(this.#engines, spec, this.#log);
     const form = this.#forms.get(diskId);
     const isKnown = form?.sessionNumber === sessionNumber;
     const isDevice = isKnown && !engine.servesDevices ? form.isDevice : this.#isDevice(spec, engine);
     const served = await engine.serve(spec);
-    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served);
+    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served, { engineReason: reason });
     this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");
   }
@@ -338,24 +343,20 @@ export class ExportTable {
     const isDevice = this.#isDevice(spec, engine);
     const served = await engine.adopt?.(spec);
     if (served === undefined) return false;
-    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served, true);
+    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served, { wentOn: true });
     this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export adopted");
     return true;
   }
 
-  async #engineFor(spec: ExportSpec): Promise<Engine> {
-    for (const engine of this.#engines) {
-      const whyNot = engine.whyNot(spec) ?? (await engine.whyNotNow?.(spec));
-      if (whyNot === undefined) return engine;
-      this.#log.info({ diskId: spec.diskId, engine: engine.name, reason: whyNot }, "engine cannot serve the disk");
-    }
-    throw new UnavailableError(`no engine of this host can serve disk ${spec.diskId}`);
-  }
-
-  #note({ diskId, sessionNumber, revision = 0 }: ExportSpec, engine: Engine, served: ServedDisk, wentOn = false): void {
+  #note(
+    { diskId, sessionNumber, revision = 0 }: ExportSpec,
+    engine: Engine,
+    served: ServedDisk,
+    { wentOn = false, engineReason = "" },
+  ): void {
     const reached = wentOn ? undefined : revision;
-    const running = { sessionNumber, revision: reached, engine: engine.name, served, wentOn };
+    const running = { sessionNumber, revision: reached, engine: engine.name, engineReason, served, wentOn };
     this.#running.set(diskId, running);
     this.#problems.noteServed(diskId);
     // A cleanup that failed is a loss, too: the next start of the export cleans up first.

@@ -19,7 +19,7 @@ import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../calls/context.js";
 import { encodeHealth } from "../calls/wire.js";
 import type { UnreportedError } from "../devices/hardware-errors.js";
-import { encodeQueue } from "../exports/queue-wire.js";
+import { encodeServed } from "../exports/queue-wire.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 
 export interface RegistrationOptions {
@@ -218,9 +218,9 @@ export class Heartbeats {
       ...highestNumbers(ledger.memory),
       warning: warningOf(ledger),
       io: io.totals(),
-      disks: context.exports.served().map(({ diskId, queue }) => ({
+      disks: context.exports.served().map(({ diskId, ...served }) => ({
         diskId,
-        io: { ...io.diskIo(diskId), ...encodeQueue(queue) },
+        io: { ...io.diskIo(diskId), ...encodeServed(served) },
       })),
       diskProblems: [...context.exports.problems()],
       missingNeeds: missingNeedsOf(readiness.report(), this.#options),

@@ -78,6 +78,12 @@ export class IoMeter {
     return this.#reported.get(hostId)?.disks.get(diskId)?.io;
   }
 
+  /** Returns the engine that carries a disk on a host; undefined while the host has not told it. */
+  engineOf(diskId: DiskId, hostId: HostId): { readonly name: string; readonly reason: string } | undefined {
+    const { engine: name = "", engineReason: reason = "" } = this.diskIo(diskId, hostId) ?? {};
+    return name === "" ? undefined : { name, reason };
+  }
+
   openIo(diskId: DiskId, hostId: HostId): OpenIo | undefined {
     return this.#reported.get(hostId)?.disks.get(diskId)?.open;
   }

@@ -81,14 +81,17 @@ function removalText(tables: RegistryTables, { hostId, removalRequested }: Host,
   return causes.some(({ reason }) => reason === "REMOVAL_WAITS") ? ", to be removed" : ", out of operation";
 }
 
-/** Describes where the disk is published, the limits in force there, and what waits for them. */
+/** Describes where the disk is published, what carries its bytes there, the limits in force there, and what waits for them. */
 function useOfDisk({ diskId, publication, limits }: Disk, known: Known): string {
   const limited = limits === undefined ? "" : `, limited to ${ioLimitsText(limits)}`;
   if (publication === undefined) return `not published${limited}`;
   const { state, hostId } = publication;
   const { throttled = 0 } = known.openIoOf(diskId, hostId) ?? {};
   const waits = throttled === 0 ? "" : `, for which ${countText(throttled, "request waits", "requests wait")}`;
-  return `${state} to host ${hostId}${limited}${waits}`;
+  const engine = known.engineOf(diskId, hostId);
+  const because = engine === undefined || engine.reason === "" ? "" : ` (${engine.reason})`;
+  const carried = engine === undefined ? "" : `, carried by engine ${engine.name}${because}`;
+  return `${state} to host ${hostId}${limited}${waits}${carried}`;
 }
 
 function summaryOf(tables: RegistryTables, { kind, name }: Subject, known: Known): string {

@@ -22,6 +22,7 @@ export const known = (fields: Partial<Known> = {}): Known => ({
   progressOf: () => ({ nextAttemptAtMs: 900, erasedBytes: 16 * 2 ** 20, pending: undefined }),
   moveProgressOf: () => undefined,
   openIoOf: () => undefined,
+  engineOf: () => undefined,
   standsStill: () => undefined,
   serialNumbersOfMany: new Set(),
   ...fields,

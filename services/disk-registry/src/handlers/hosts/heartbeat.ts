@@ -89,7 +89,8 @@ function reportedIo(io: DiskIo, heardAtMs: number, { maxTextLength }: Context["l
   const { openRequests: requests, oldestRequestAge, throttledRequests: throttled, waitsForDeviceId } = io;
   const waitsForDevice = waitsForDeviceId === "" ? undefined : parseDeviceId(waitsForDeviceId);
   const waitsForBlockDevice = plainText(io.waitsForBlockDevice, maxTextLength);
-  const parsed = { ...io, waitsForBlockDevice };
+  const [engine, engineReason] = [io.engine, io.engineReason].map((text) => plainText(text, maxTextLength));
+  const parsed = { ...io, waitsForBlockDevice, engine: engine ?? "", engineReason: engineReason ?? "" };
   if (requests <= 0) return { io: parsed };
   const oldestAtMs = metAtMs(msOfDuration(oldestRequestAge), heardAtMs);
   return { io: parsed, open: { requests, oldestAtMs, heardAtMs, throttled, waitsForDevice, waitsForBlockDevice } };

@@ -105,6 +105,8 @@ export interface Known {
   readonly moveProgressOf: (diskId: DiskId) => MoveProgress | undefined;
   /** Returns the open requests of a disk on a host; undefined when the host reported none to this leader. */
   readonly openIoOf: (diskId: DiskId, hostId: HostId) => OpenIo | undefined;
+  /** Returns the engine that carries a disk on a host, and why no better one does; undefined while that is not known. */
+  readonly engineOf: (diskId: DiskId, hostId: HostId) => { readonly name: string; readonly reason: string } | undefined;
   /** Returns why this registry gives no orders; undefined when it leads its fleet. */
   readonly standsStill: () => string | undefined;
   readonly serialNumbersOfMany: SharedSerialNumbers;

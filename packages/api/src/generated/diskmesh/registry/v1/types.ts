@@ -1349,6 +1349,10 @@ export interface DiskIo {
    * "/dev/loop3 (nbdfuse, process 4711)". Empty: see waits_for_device_id.
    */
   waitsForBlockDevice: string;
+  /** Engine of the host that carries the disk's bytes, such as "node". Empty: an agent of 0.1.0. */
+  engine: string;
+  /** Why an engine that the host prefers does not carry them, for people. Empty: none is preferred. */
+  engineReason: string;
 }
 
 /** Counters of the I/O on published disks. */
@@ -4407,6 +4411,8 @@ function createBaseDiskIo(): DiskIo {
     throttledRequests: 0,
     waitsForDeviceId: "",
     waitsForBlockDevice: "",
+    engine: "",
+    engineReason: "",
   };
 }
 
@@ -4444,6 +4450,12 @@ export const DiskIo: MessageFns<DiskIo> = {
     }
     if (message.waitsForBlockDevice !== "") {
       writer.uint32(90).string(message.waitsForBlockDevice);
+    }
+    if (message.engine !== "") {
+      writer.uint32(98).string(message.engine);
+    }
+    if (message.engineReason !== "") {
+      writer.uint32(106).string(message.engineReason);
     }
     return writer;
   },
@@ -4549,6 +4561,22 @@ export const DiskIo: MessageFns<DiskIo> = {
             message.waitsForBlockDevice = reader.string();
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.engine = reader.string();
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.engineReason = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4579,6 +4607,8 @@ export const DiskIo: MessageFns<DiskIo> = {
     message.throttledRequests = object.throttledRequests ?? 0;
     message.waitsForDeviceId = object.waitsForDeviceId ?? "";
     message.waitsForBlockDevice = object.waitsForBlockDevice ?? "";
+    message.engine = object.engine ?? "";
+    message.engineReason = object.engineReason ?? "";
     return message;
   },
 };
