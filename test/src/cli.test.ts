@@ -132,7 +132,7 @@ describe("the diskmesh command and a mesh", () => {
     expect(wide.code).to.equal(1);
     const [{ taskId }] = await listed("tasks --recent");
     expect((await done(`why task ${taskId}`)).split("\n")[0]).to.match(
-      /^task \d+ \(provide .*`wide`.*\) has failed: of pool default 3 MiB are free \(the largest free run has room for 1 MiB\), 1 MiB in use$/,
+      /^task \d+ \(provide .*`wide`.*\) has failed: pool default: 3 MiB are free \(the largest free run has room for 1 MiB\), 1 MiB in use$/,
     );
 
     const { hostId } = published.publication;

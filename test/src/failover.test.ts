@@ -155,7 +155,7 @@ describe("the volumes of a node that stands still", () => {
     const failure = await failureOf(detachFrom(holder, volumeIds[0] ?? "", SIDE_CAR_DEADLINE_MS));
     expect(failure)
       .to.match(/^ABORTED: ControllerUnpublishVolume of volume \S+ has been running for \d+ s: disk /)
-      .and.to.contain(`is being taken from host ${holder}`)
+      .and.to.contain(`is being unpublished from host ${holder}`)
       .and.to.contain("host host-3 was marked DEAD by operator: no power");
     mesh.process("host-3").signal("SIGCONT");
   });

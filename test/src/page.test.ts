@@ -165,7 +165,7 @@ describe("the page in a browser", function () {
     await go("Overview");
     await shows(
       "#trouble",
-      /disk scratch was taken from host host-2 by .*operator admin: its power is gone.*, and is served nowhere/,
+      /disk scratch was taken from host host-2 by .*operator admin: its power is gone.*, and is not published/,
     );
     await open("Disks", "scratch");
     await shows("#detail dl", new RegExp(`^id ${diskCid} state free`));
@@ -243,9 +243,9 @@ describe("the page in a browser", function () {
     await shows("dialog", /Noted, and not done yet.*holds 1 disk.*scratch/);
     expect(await isWanted()).to.equal(true);
     await closeDialog();
-    await shows("#hosts", new RegExp(`host ${hostId} is to be removed, and 4 devices`));
+    await shows("#hosts", new RegExp(`host ${hostId} is being removed: 4 devices`));
     await go("Overview");
-    await shows("#trouble", new RegExp(`host ${hostId} is to be removed, and 4 devices`));
+    await shows("#trouble", new RegExp(`host ${hostId} is being removed: 4 devices`));
     expect(await page.title()).to.match(/^\(\d+\) diskmesh$/);
     await page.locator("#trouble").getByRole("link", { name: hostId, exact: true }).click();
     await shows("#detail dl", /removal wanted, and not done yet/);

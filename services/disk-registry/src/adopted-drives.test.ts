@@ -39,7 +39,7 @@ describe("disk-registry and drives with labels", () => {
     await now.register();
     now.startHeartbeats(50);
     const place = { hostId: "h2", deviceId: "p1" };
-    await refused(operator.adoptDevice(place), "InvalidStateError", "in its place on host h1");
+    await refused(operator.adoptDevice(place), "InvalidStateError", "host h1 still reports device d1");
     expect((await registry.device("d1")).trouble?.code).to.equal("LABEL_TWICE");
 
     former.held.clear();

@@ -138,7 +138,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
         root: new RegExp(`has not yet confirmed the order to close device host-6-device-1 .*127.0.0.1:${port}`),
         reasons: ["ORDER_PENDING"],
         row: ["device host-6-device-1", /has not yet confirmed/],
-        cure: /: repair the network from the registry to there/,
+        cure: /: repair the network to it/,
         follow: async () => {
           await back();
           hole.close();
@@ -313,7 +313,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
       const reads = Promise.all(Array.from({ length: 60 }, () => user.read(0, 4_096)));
       return {
         asked: ["disk", "slow"],
-        root: /^disk slow .*limited to 1 reads\/s, for which \d+ requests wait: .* is throttled on host host-\d to 1 reads\/s: \d+ requests wait/,
+        root: /^disk slow .*limited to 1 reads\/s, for which \d+ requests wait.*: .* is throttled on host host-\d to 1 reads\/s: \d+ requests wait/,
         reasons: ["IO_STANDS"],
         row: [`disk ${diskCid}`, /is throttled/],
         cure: /^raise the limits, or lift them: diskmesh limits \S+ --none$/,

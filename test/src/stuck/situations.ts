@@ -111,7 +111,7 @@ export const SITUATIONS: readonly Situation[] = [
         asked: ["host", "host-2"],
         root: /^host host-2 is ONLINE, to be removed: dynamic disk served \(disk-.*\) is attached to work\/worker\//,
         reasons: ["REMOVAL_WAITS", "IN_USE"],
-        row: ["host host-2", /^host host-2 is to be removed, and 1 device is not out of operation, it serves 1 disk/],
+        row: ["host host-2", /^host host-2 is being removed: 1 device is not out of operation, it serves 1 disk/],
         cure: /^detach it: diskmesh detach served$/,
         // The host is also a VM, which an operator would stop with the bosh CLI.
         follow: () => stuck.done("add-host host-2"),
@@ -130,7 +130,7 @@ export const SITUATIONS: readonly Situation[] = [
       expect(failed.code, failed.out).to.equal(1);
       return {
         asked: ["task", await stuck.lastTask()],
-        root: /has failed: of pool default 0 bytes are free, .*1 MiB on devices that have not been added/,
+        root: /has failed: pool default: 0 bytes are free, .*1 MiB on devices that have not been added/,
         reasons: ["NO_SPACE", "POOL_ROOM"],
         row: [`task ${await stuck.lastTask()}`, /does not fit into pool default of az z1/],
         cure: new RegExp(`^add the host's devices: diskmesh add-host ${NOT_ADDED}$`),

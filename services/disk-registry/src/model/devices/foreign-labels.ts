@@ -62,7 +62,7 @@ export function whyUnread(host: Host | undefined, device: Device): string | unde
   const isLarge = sliceCount({ sizeBytes, sliceBytes: sliceBytes ?? defaultSliceBytes(sizeBytes) }) > 0;
   const isRead = isLarge && (sliceBytes !== undefined || attachState === "UNKNOWN");
   if (!host?.slices || labelState !== undefined || !isFound || !isRead) return undefined;
-  return `device ${deviceId} of host ${hostId} is not added before its agent has read whether the drive carries a label, which the agent does by itself: add the device again then`;
+  return `device ${deviceId} of host ${hostId} is not added, because its label is not read yet: add it again in a moment`;
 }
 
 /**
@@ -73,9 +73,9 @@ export function whyUnread(host: Host | undefined, device: Device): string | unde
 function whyNotCopy(tables: RegistryTables, device: Device, place: Device): string | undefined {
   const { deviceId, hostId } = device;
   if (!isKnownInPlace(tables, device))
-    return `host ${hostId} does not say that the drive is still there: once its agent has said what is there, or the host is declared DEAD (SetHostState), AdoptDevice or AddDevice decides`;
+    return `the agent of host ${hostId} has not reported whether the drive is still there: once it has, or the host is declared DEAD (SetHostState), call AdoptDevice or AddDevice`;
   if (isOtherHardware(device, place)) return undefined;
-  return `its hardware does not tell it from the drive of device ${deviceId} on host ${hostId}: if it is a copy, overwrite its first MiB with zeros, and add it again`;
+  return `its serial number does not distinguish it from the drive of device ${deviceId} on host ${hostId}: if it is a copy, overwrite its first MiB with zeros, and add it again`;
 }
 
 /** Returns whether the device's agent, which is heard, holds the device's drive in its place. */
@@ -99,5 +99,5 @@ export function whyNotGone({ hosts }: RegistryTables, device: Device): string | 
   const host: Host | undefined = hosts.get(hostId);
   if (host === undefined || host.state === "DEAD") return undefined;
   if (missing || nothingThere || replacement !== undefined) return undefined;
-  return `device ${deviceId} is in its place on host ${hostId}, as far as its agent has said: take the drive out there, or, if host ${hostId} is gone for good, declare it DEAD (SetHostState)`;
+  return `the agent of host ${hostId} still reports device ${deviceId} in its place: pull the drive there, or, if host ${hostId} is gone for good, declare it DEAD (SetHostState)`;
 }

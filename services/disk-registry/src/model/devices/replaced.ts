@@ -22,7 +22,7 @@ export function whyReplaced(device: Replaced): string {
   const inBrackets = change === "" ? "" : ` (${change})`;
   const accepting = "AddDevice accepts it as a new, dirty device";
   const foreign = isHeld ? "" : ", or have AddDevice erase this one (erase_foreign)";
-  const adopt = `AdoptDevice makes the drive the device, with what is on it (diskmesh adopt-device ${hostId} ${deviceId})`;
+  const adopt = `with its data (AdoptDevice; diskmesh adopt-device ${hostId} ${deviceId})`;
   switch (refusedFor(device)) {
     case "UNIDENTIFIED":
       return `the hardware at ${at} cannot be identified as the same: check it and call ConfirmDevice, put the former hardware back, or ${isHeld ? `delete what is on it: ${disksText(device)}` : accepting}`;
@@ -37,9 +37,9 @@ export function whyReplaced(device: Replaced): string {
     case "LABEL_ON_OTHER_HARDWARE":
       if (isShorter(device))
         return `the drive at ${at} carries the label of device ${deviceId}, but has lost bytes of it${inBrackets}: put the former hardware back, with its former size`;
-      return `the drive at ${at} carries the label of device ${deviceId}, and is not known to be its hardware${inBrackets}, so it may be a copy: put the former hardware back, or ${adopt}`;
+      return `the drive at ${at} carries the label of device ${deviceId}, and is not known to be its hardware${inBrackets}, so it may be a copy: put the former hardware back, or adopt the drive ${adopt}`;
     case "LABEL_TWICE":
-      return `the drive at ${at} carries the label of device ${deviceId}, and so does a drive in another place, and neither is known to be its hardware: for the one with the latest data, ${adopt}`;
+      return `the drive at ${at} and a drive in another place both have the label of device ${deviceId}; neither is known to be its hardware: adopt the drive that has the latest data, ${adopt}`;
     case "LABEL_OF_OTHER_DEVICE":
       return `the drive at ${at} carries the label of device ${foundLabel?.deviceId ?? ""}: put the drive of device ${deviceId} back, or correct the paths in the agent's config${foreign}`;
     case "LABEL_OF_OTHER_FLEET":

@@ -190,8 +190,8 @@ function hostsOf(
 function whyBusy(publication: Publication): string | undefined {
   const { state, hostId } = publication;
   if (state === "PUBLISHING") return `the disk is being published to host ${hostId}`;
-  if (state === "UNPUBLISHING") return `the disk is being taken from host ${hostId}`;
-  return isChangePending(publication) ? `host ${hostId} has not taken up the last change of the disk` : undefined;
+  if (state === "UNPUBLISHING") return `the disk is being unpublished from host ${hostId}`;
+  return isChangePending(publication) ? `host ${hostId} has not confirmed the last change of the disk` : undefined;
 }
 
 /**

@@ -263,7 +263,7 @@ const heldBack: readonly ExplainRow[] = [
     [
       {
         reason: "REMOVAL_WAITS",
-        says: /device d1 is to be removed with host h1, and waits for VM vm-1$/,
+        says: /device d1 is being removed with host h1, and waits for VM vm-1$/,
         sinceMs: 450,
         isRoutine: true,
         becauseOf: [HOST],
@@ -283,7 +283,7 @@ const heldBack: readonly ExplainRow[] = [
       { reason: "TO_BE_ERASED", says: /25 % so far/, nextTryAtMs: 900, isRoutine: true, becauseOf: [HOST] },
       {
         reason: "REMOVAL_WAITS",
-        says: /device d1 is to be removed, and waits for device d1$/,
+        says: /device d1 is being removed, and waits for device d1$/,
         sinceMs: 450,
         isRoutine: true,
         commands: ["diskmesh add-host h1"],

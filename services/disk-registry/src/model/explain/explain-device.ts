@@ -94,7 +94,7 @@ function orderCures({ lastError }: Device, host: Host | undefined, isHung: boole
   // The client puts the method and the address before the failure of a call; anything else is the agent's own answer.
   if (!lastError.includes(` at ${host.address}: `))
     return [[`do on host ${host.hostId} what the message says; the order is repeated by itself`, ""]];
-  const far = `if it says that nobody answers at ${host.address}: repair the network from the registry to there, or correct advertisedAddress in the agent's config`;
+  const far = `if no process answers at ${host.address}: repair the network to it, or correct advertisedAddress in the agent's config`;
   return [[far, ""]];
 }
 
@@ -112,8 +112,8 @@ function health(device: Device, add: string): Found {
   const trust: Cure = ["once the device is repaired, trust it again", `diskmesh set-device-state online ${deviceId}`];
   // AddDevice is refused while a disk is on the device.
   const grow: Cure = holdsAnyDisk(device)
-    ? [`nothing is to be done for ${disksText(device)}; once none is left, take in the added space (AddDevice)`, ""]
-    : ["take in the added space", add];
+    ? [`no action needed for ${disksText(device)}; once the device has no disk, use the added space (AddDevice)`, ""]
+    : ["use the added space", add];
   const mend: Cure = UNUSABLE_FILE.test(healthMessage)
     ? [`correct the device file on host ${hostId}, as the message says; its agent opens it by itself then`, ""]
     : healthMessage.includes("ENOSPC")
@@ -172,13 +172,13 @@ function unknownDiskCures(device: Device, what: string): Cure[] {
   const registry = `diskmesh decide-unknown registry ${deviceId} --dry-run`;
   if (holdsAnyDisk(device))
     return [
-      [`if ${disksText(device)} has its data there, take the registry's word`, registry],
-      [`if ${what} has, take the agent's: ${disksText(device)} loses the device`, agent],
+      [`if ${disksText(device)} has its data there, decide for the registry`, registry],
+      [`if ${what} has, decide for the agent: ${disksText(device)} loses the device`, agent],
     ];
   return [
-    [`if ${what} is needed, copy it on host ${device.hostId}, which serves it on, before anything else`, ""],
-    [`if ${what} is needed, take the agent's word, which gives the device to the disk if that is certain`, agent],
-    [`if nobody needs ${what}, take the registry's word: the device is erased`, registry],
+    [`if ${what} is needed, first copy it on host ${device.hostId}, which still serves it`, ""],
+    [`if ${what} is needed, decide for the agent: the disk gets the device if that is certain`, agent],
+    [`if nobody needs ${what}, decide for the registry: the device is erased`, registry],
   ];
 }
 
@@ -226,13 +226,13 @@ function removal(tables: RegistryTables, device: Device, add: string): Found {
     ? [["start the host again, or accept the loss: delete the disk, or purge the device with force (PurgeDevice)", ""]]
     : isStaying
       ? [
-          ["have the disk move", move],
+          ["move the disk", move],
           ["keep the device", add],
         ]
       : [["wait until the disk has moved, or keep the device", add]];
   return {
     reason: "REMOVAL_WAITS",
-    message: `device ${deviceId} is to be removed, and ${disksText(device)} ${diskIds.length === 1 ? "lies" : "lie"} on it${cancelled}`,
+    message: `device ${deviceId} is being removed, and ${disksText(device)} ${diskIds.length === 1 ? "lies" : "lie"} on it${cancelled}`,
     sinceMs,
     cures,
     becauseOf: diskIds.map((name) => ({ kind: "DISK", name })),
@@ -258,7 +258,7 @@ function heldBack(tables: RegistryTables, device: Device, add: string): Found {
   );
   return {
     reason: "REMOVAL_WAITS",
-    message: `device ${deviceId} is to be removed${company}, and ${names === "" ? "is closed next" : `waits for ${names}`}`,
+    message: `device ${deviceId} is being removed${company}, and ${names === "" ? "is closed next" : `waits for ${names}`}`,
     sinceMs,
     cures: [["wait until the removal ends, or keep the device", add]],
     becauseOf: isOfHost ? [hostOf(device)] : waitsFor.filter(({ name }) => name !== deviceId),

@@ -30,7 +30,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "HOST_IN_TROUBLE",
-        says: /disk x is published to host h2, but it is not known whether the host serves it: .*UNAVAILABLE/,
+        says: /disk x is published to host h2, which may not serve it: .*UNAVAILABLE/,
         sinceMs: 500,
         becauseOf: [OTHER_HOST],
       },
@@ -56,7 +56,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "FENCED",
-        says: /disk x was taken from host h2 by operator ada \(no power\), and is served nowhere/,
+        says: /disk x was taken from host h2 by operator ada \(no power\), and is not published/,
         sinceMs: 300,
         becauseOf: [OTHER_HOST],
       },
@@ -66,7 +66,7 @@ const rows: readonly ExplainRow[] = [
     "it was fenced, and whoever did it gave no reason",
     DISK,
     { disk: { fence: { hostId: h2, ...word, reason: "" } } },
-    [{ reason: "FENCED", says: /by operator ada, and is served nowhere/, sinceMs: 300, becauseOf: [OTHER_HOST] }],
+    [{ reason: "FENCED", says: /by operator ada, and is not published/, sinceMs: 300, becauseOf: [OTHER_HOST] }],
   ],
   [
     "it is not served yet",
@@ -115,7 +115,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "UNPUBLICATION_PENDING",
-        says: /taken from host h2 \(fenced by operator ada: no power\)/,
+        says: /unpublished from host h2 \(fenced by operator ada: no power\)/,
         sinceMs: 300,
         becauseOf: [DEVICE, OTHER_HOST],
       },

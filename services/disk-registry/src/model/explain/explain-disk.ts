@@ -98,7 +98,7 @@ function publication(disk: Disk): Found[] {
   }
   const word =
     isFence(disk) && fence !== undefined ? ` (fenced by ${fence.by}${fence.reason && `: ${fence.reason}`})` : "";
-  const message = `disk ${diskId} is being taken from host ${hostId}${word}, but not all of its devices have confirmed it${rest}`;
+  const message = `disk ${diskId} is being unpublished from host ${hostId}${word}, but not all of its devices have confirmed${rest}`;
   return [
     {
       reason: "UNPUBLICATION_PENDING",
@@ -137,7 +137,7 @@ function moves(tables: RegistryTables, disk: Disk, known: Known): Found[] {
 function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
   return {
     reason: "FENCED",
-    message: `disk ${diskId} was taken from host ${hostId} by ${by}${reason && ` (${reason})`}, and is served nowhere`,
+    message: `disk ${diskId} was taken from host ${hostId} by ${by}${reason && ` (${reason})`}, and is not published`,
     sinceMs: atMs,
     cures: [["publish it to the host that needs it now (ProvideDynamicDisk, or PublishDisk)", ""]],
     becauseOf: [{ kind: "HOST", name: hostId }],
@@ -155,7 +155,7 @@ function server(tables: RegistryTables, disk: Disk, known: Known): Found[] {
     if (problem !== undefined) return [unusable(diskId, hostId, problem)];
     return standing(disk, hostId, known.openIoOf(diskId, hostId));
   }
-  const message = `disk ${diskId} is published to host ${hostId}, but it is not known whether the host serves it: ${away}`;
+  const message = `disk ${diskId} is published to host ${hostId}, which may not serve it: ${away}`;
   const sinceMs = silentSinceMs(tables, hostId, known);
   return [{ reason: "HOST_IN_TROUBLE", message, sinceMs, becauseOf: [{ kind: "HOST", name: hostId }] }];
 }

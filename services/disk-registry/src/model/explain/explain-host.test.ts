@@ -252,7 +252,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "REMOVAL_WAITS",
-        says: /to be removed, and 1 device is not out of operation/,
+        says: /being removed: 1 device is not out of operation/,
         becauseOf: [DEVICE],
         commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
       },
@@ -265,7 +265,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "REMOVAL_WAITS",
-        says: /and 1 device is not out of operation, it is VM vm-1$/,
+        says: /: 1 device is not out of operation, it is VM vm-1$/,
         becauseOf: [VM],
         commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
       },
@@ -301,7 +301,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "REMOVAL_WAITS",
-        says: /and it serves 1 disk \(x\), it is VM vm-1$/,
+        says: /: it serves 1 disk \(x\), it is VM vm-1$/,
         becauseOf: [DISK, VM],
         commands: ["diskmesh remove-host h1 --wait", "diskmesh add-host h1"],
       },

@@ -60,7 +60,7 @@ function maintenance({ hostId, maintenance: told }: Host): Found {
   const { by, atMs, reason, untilMs } = told;
   return {
     reason: "IN_MAINTENANCE",
-    message: `${by} (${reason}) has host ${hostId} in maintenance until it is back, or the time is over: it gets no new disk and no new VM, and its silence fences nothing`,
+    message: `${by} (${reason}) has host ${hostId} in maintenance until it is back, or the time is over: it gets no new disk and no new VM, and its silence does not fence its disks`,
     sinceMs: atMs,
     nextTryAtMs: untilMs,
     cures: [["end the maintenance", `diskmesh set-host-state online ${hostId}`]],
@@ -135,7 +135,7 @@ const fenceOf = ({ hostId }: Host) =>
 
 const acceptLossOf = ({ hostId }: Host) =>
   [
-    "start the host again, or accept the loss: delete the disks, or forget the host with them",
+    "start the host again, or accept the loss: delete the disks, or purge the host with them",
     `diskmesh purge-host ${hostId} --force`,
   ] as const;
 
@@ -229,7 +229,7 @@ function probation({ hostId, probationEndsAtMs, stateChangedAtMs }: Host): Found
     message: `host ${hostId} was silent and is back, but gets no new disks yet`,
     sinceMs: stateChangedAtMs,
     nextTryAtMs: probationEndsAtMs,
-    cures: [["nothing is to be done: it gets new disks again by itself", ""]],
+    cures: [["no action needed: it gets new disks again by itself", ""]],
   };
 }
 
@@ -277,7 +277,7 @@ function removal(tables: RegistryTables, host: Host): Found {
   if (lost.length > 0) parts.push(`it has lost ${countText(lost.length, "disk")}: ${lostText(tables, lost)}`);
   return {
     reason: "REMOVAL_WAITS",
-    message: `host ${hostId} is to be removed, and ${parts.join(", ")}`,
+    message: `host ${hostId} is being removed: ${parts.join(", ")}`,
     sinceMs: wishedAtMs(devices),
     cures: [
       lost.length > 0 ? acceptLossOf(host) : ["wait until the removal ends", `diskmesh remove-host ${hostId} --wait`],

@@ -66,7 +66,7 @@ export function labelCause(tables: RegistryTables, device: Device): Found {
 }
 
 function inAnotherPlace(tables: RegistryTables, device: Device, place: Device): Found {
-  const where = `a drive in the place of device ${place.deviceId} on host ${place.hostId} carries the label of device ${device.deviceId} of host ${device.hostId}`;
+  const where = `the drive at device ${place.deviceId} on host ${place.hostId} has the label of device ${device.deviceId} of host ${device.hostId}`;
   const becauseOf = [device, place].map(subjectOf);
   if (whyNotGone(tables, device) === undefined)
     return {
@@ -78,18 +78,18 @@ function inAnotherPlace(tables: RegistryTables, device: Device, place: Device): 
   if (!isKnownInPlace(tables, device))
     return {
       reason: "FOUND_ELSEWHERE",
-      message: `${where}, whose agent does not say what is in its own place`,
-      cures: [["have the agent there say what is in its place, or, if its host is gone for good, declare it DEAD", ""]],
+      message: `${where}, whose agent has not reported its own drive`,
+      cures: [["wait for that agent's report, or, if its host is gone for good, declare it DEAD", ""]],
       becauseOf: [...becauseOf, { kind: "HOST", name: device.hostId }],
     };
   return {
     reason: "LABEL_TWICE",
-    message: `${where}, which goes on in its own place; one of the two is a copy`,
+    message: `${where}, whose own drive is also present; one of the two is a copy`,
     cures: [
       isOtherHardware(device, place)
-        ? ["take the copy out, or have it erased", eraseAt(place)]
+        ? ["pull the copy, or erase it", eraseAt(place)]
         : [
-            "if one drive is reached from both places, part it from one; else overwrite the copy's first MiB with zeros",
+            "if one drive is reachable at both paths, remove one path; else overwrite the copy's first MiB with zeros",
             "",
           ],
     ],
@@ -99,7 +99,7 @@ function inAnotherPlace(tables: RegistryTables, device: Device, place: Device): 
 
 function goOn(device: Device, place: Device): Cure {
   const disks = holdsAnyDisk(device) ? ` with ${disksText(device)}` : "";
-  return [`have device ${device.deviceId}${disks} go on there, or put the drive back`, adoptAt(place)];
+  return [`adopt the drive there as device ${device.deviceId}${disks}, or put it back`, adoptAt(place)];
 }
 
 /** AdoptDevice gives no place with disks to another drive. */

@@ -10,7 +10,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         ...NO_ROOM,
-        says: /^of pool default 0 bytes are free, \d+ \wiB on devices that have not been added$/,
+        says: /^pool default: 0 bytes are free, \d+ \wiB on devices that have not been added$/,
         commands: ["diskmesh add-host h1", "diskmesh disks"],
       },
     ],
@@ -21,18 +21,18 @@ const rows: readonly ExplainRow[] = [
     { device: { attachState: "UNKNOWN" }, host: { state: "DEAD" } },
     [{ ...NO_ROOM, says: /on devices that have not been added$/ }],
   ],
-  ["a device is free", POOL, {}, [{ ...NO_ROOM, says: /^of pool default \d+ \wiB are free$/ }]],
+  ["a device is free", POOL, {}, [{ ...NO_ROOM, says: /^pool default: \d+ \wiB are free$/ }]],
   [
     "a device with slices is free",
     POOL,
     { device: { sliceBytes: 2 ** 20 } },
-    [{ ...NO_ROOM, says: /^of pool default 63 MiB are free \(the largest free run has room for 62.9 MiB\)$/ }],
+    [{ ...NO_ROOM, says: /^pool default: 63 MiB are free \(the largest free run has room for 62.9 MiB\)$/ }],
   ],
   [
     "a disk lies on it",
     POOL,
     { disk: {} },
-    [{ ...NO_ROOM, says: /^of pool default 0 bytes are free, \d+ \wiB in use$/ }],
+    [{ ...NO_ROOM, says: /^pool default: 0 bytes are free, \d+ \wiB in use$/ }],
   ],
   ["it is to be erased", POOL, { device: { dirty: true } }, [{ ...NO_ROOM, says: /\d+ \wiB to be erased first$/ }]],
   [

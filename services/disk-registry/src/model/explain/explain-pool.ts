@@ -34,8 +34,7 @@ export function poolCauses(tables: RegistryTables, pool: string, known: Known): 
   const largestRun = isSplit ? ` (the largest free run has room for ${bytesText(maxPartBytes)})` : "";
   const parts = [
     `${bytesText(room.freeBytes)} are free${largestRun}`,
-    room.deletedBytes > 0 &&
-      `${bytesText(room.deletedBytes)} of deleted disks, which a new disk gets where it needs them`,
+    room.deletedBytes > 0 && `${bytesText(room.deletedBytes)} of deleted disks, erased when a new disk needs the space`,
     room.usedBytes > 0 && `${bytesText(room.usedBytes)} in use`,
     room.toBeErasedBytes > 0 && `${bytesText(room.toBeErasedBytes)} to be erased first`,
     room.keptOutBytes > 0 && `${bytesText(room.keptOutBytes)} on hosts or devices that take no new disks now`,
@@ -48,7 +47,7 @@ export function poolCauses(tables: RegistryTables, pool: string, known: Known): 
     {
       subject: { kind: "POOL", name: pool },
       reason: "POOL_ROOM",
-      message: `of pool ${pool} ${parts.join(", ")}`,
+      message: `pool ${pool}: ${parts.join(", ")}`,
       cures: [...add, ["delete disks that are not needed, or add hosts", "diskmesh disks"]],
       becauseOf: [...hostsKeptOut].slice(0, SHOWN_HOSTS).map((name): Subject => ({ kind: "HOST", name })),
     },

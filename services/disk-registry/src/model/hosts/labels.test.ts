@@ -242,7 +242,7 @@ describe("labels", () => {
     for (const [ofHost, ofDevice] of unknown) {
       fleet.transact((tx) => tx.hosts.put({ ...host, ...ofHost }));
       fleet.transact((tx) => tx.devices.put({ ...device, ...ofDevice }));
-      expect(add(true)).to.throw(/holds disk a, and may be its drive: host h1 does not say/);
+      expect(add(true)).to.throw(/holds disk a, and may be its drive: the agent of host h1 has not reported/);
     }
     fleet.transact((tx) => tx.hosts.put(host));
     const { serialNumber, fileIdentity = "" } = fleet.device("d2");
@@ -251,7 +251,9 @@ describe("labels", () => {
       { serialNumber: "", fileIdentity: "" },
     ]) {
       fleet.transact((tx) => tx.devices.put({ ...device, ...same }));
-      expect(add(true)).to.throw(/may be its drive: its hardware does not tell it from the drive of device d1/);
+      expect(add(true)).to.throw(
+        /may be its drive: its serial number does not distinguish it from the drive of device d1/,
+      );
     }
     fleet.transact((tx) => tx.devices.put(device));
     expect(add(true)().code).to.equal("S_OK");
@@ -451,7 +453,7 @@ describe("labels", () => {
     const unlabelled = fleetOf({ ...OF_BOOT_1, attachState: "UNKNOWN" });
     const waits = add(unlabelled);
     expect(waits.code).to.equal("E_TRY_AGAIN");
-    expect(waits.message).to.match(/before its agent has read/);
+    expect(waits.message).to.match(/its label is not read yet/);
     expect(unlabelled.device("d1").attachState).to.equal("UNKNOWN");
     unlabelled.transact((tx) => tx.hosts.put(aHost("h1")));
     expect(() => add(unlabelled)).to.throw(/ConfirmDevice after each/);

@@ -27,7 +27,7 @@ const rows: readonly ActionRow[] = [
     action: "removeHost",
     code: "E_TRY_AGAIN",
     says:
-      "holds 1 disk (host h1 is UNAVAILABLE; what cannot be read counts as lost in 3600 s): " +
+      "holds 1 disk (host h1 is UNAVAILABLE; unreadable data counts as lost in 3600 s): " +
       "x (PUBLISHED to h2 for the host itself, ERROR: device d1 on host h1: its host is UNAVAILABLE; its move waits: its device d1 cannot be read",
     dependent: ["x"],
     retryAfterMs: 10_000,

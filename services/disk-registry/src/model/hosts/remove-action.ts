@@ -144,7 +144,7 @@ function lossOf(
   }
   if (others.length > 0) {
     const leftMs = removalLeftMs(host, limits.unavailableRemovalTimeoutMs, listenedMs);
-    const when = leftMs === 0 ? "" : `; what cannot be read counts as lost in ${Math.ceil(leftMs / 1_000)} s`;
+    const when = leftMs === 0 ? "" : `; unreadable data counts as lost in ${Math.ceil(leftMs / 1_000)} s`;
     const why = `host ${hostId} is ${state}${when}`;
     texts.push(`holds ${countText(others.length, "disk")} (${why}): ${described(tables, others, call)}`);
   }
