@@ -59,7 +59,7 @@ export const DISPATCHER_SITUATIONS: readonly Situation[] = [
         root: new RegExp(`^task ${taskId} .* ${why.source}`),
         reasons: ["CPI_RETRIED"],
         row: [`task ${taskId}`, why],
-        cure: /^mend what the message names: the call is then repeated by itself$/,
+        cure: /^repair what the message names: the call is then repeated by itself$/,
         follow: () => dispatcher.restart(config),
         after,
       };

@@ -29,7 +29,7 @@ describe("director and registry about one disk", () => {
       "only the director has it attached",
       onHost,
       null,
-      /^this director has disk scratch \(disk-1\) as attached to host host-1, and its disk-registry has it published nowhere: one of both was restored/,
+      /^this director has disk scratch \(disk-1\) as attached to host host-1, and its disk-registry has it published nowhere: one of the two was restored/,
       "diskmesh detach scratch",
     ],
     [

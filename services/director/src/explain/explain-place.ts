@@ -33,7 +33,7 @@ export function placeCause(disk: Disk | PersistentDisk, registered: RegistryDisk
   const own = isAttached ? `attached to ${hostId === undefined ? `VM ${disk.vmCid}` : `host ${hostId}`}` : "detached";
   const said = (of: string, cures: readonly Cure[]): Found => ({
     reason: "RECORDS_DIFFER",
-    message: `this director has disk ${name} (${diskCid}) as ${own}, and ${of}: one of both was restored from an older backup, or the disk was changed past this director`,
+    message: `this director has disk ${name} (${diskCid}) as ${own}, and ${of}: one of the two was restored from an older backup, or the disk was changed without this director`,
     cures,
   });
   if (registered === undefined) {
@@ -41,7 +41,7 @@ export function placeCause(disk: Disk | PersistentDisk, registered: RegistryDisk
     if (!("name" in disk) || disk.deployment !== "") return undefined;
     return said("no disk-registry knows it", [
       ["restore a later backup of the disk-registry if there is one", ""],
-      ["else provide another disk from your copies, and give this record up", ""],
+      ["else provide another disk from your copies, and delete this record", ""],
     ]);
   }
   const detach: Cure = ["detach the disk, then attach it again", `diskmesh detach ${name}`];
@@ -57,7 +57,7 @@ export function placeCause(disk: Disk | PersistentDisk, registered: RegistryDisk
   }
   const attach: Cure =
     "name" in disk && disk.deployment === ""
-      ? ["attach it where it is, after which both agree", `diskmesh attach ${name} --host ${place.hostId}`]
-      : ["attach it where it is, after which both agree", ""];
+      ? ["attach it to that host: both records then agree", `diskmesh attach ${name} --host ${place.hostId}`]
+      : ["attach it to that host: both records then agree", ""];
   return said(elsewhere, [attach]);
 }

@@ -156,7 +156,7 @@ describe("explain: causes at the director", () => {
       "createDisk of task 2 is tried again: no dispatcher is usable: d:1: Deadline exceeded",
     );
     expect(waits).to.include({ isRoutine: true });
-    expect(waits?.cures?.[0]?.[0]).to.match(/^mend what the message names/);
+    expect(waits?.cures?.[0]?.[0]).to.match(/^repair what the message names/);
     expect(causesOf(TASK, { ...facts, nowMs: 400 + 20_001 })[0]).to.include({ isRoutine: false });
     expect(waits?.becauseOf?.flatMap((subject) => causesOf(subject, facts))).to.deep.equal([
       { subject: { kind: "SERVICE", name: "director" }, ...need },

@@ -107,7 +107,7 @@ export function taskCauses(task: Task, known: Known): Found[] {
 
 /** A restarted dispatcher or registry answers within this time: a call that is retried for longer needs a person. */
 const RETRIES_END_WITHIN_MS = 20_000;
-const MEND: Cure = ["mend what the message names: the call is then repeated by itself", ""];
+const MEND: Cure = ["repair what the message names: the call is then repeated by itself", ""];
 
 function callUnderWay(call: CpiCall): Found {
   return {
