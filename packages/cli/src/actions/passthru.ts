@@ -38,7 +38,7 @@ export const passthru: Action = {
     ["--args <json>", "arguments as a JSON object; use --args-file for secrets"],
     ["--args-file <file>", "arguments from a file, or from standard input for -"],
     ["--verb <verb>", "GET, POST, PUT, PATCH or DELETE (POST)"],
-    ["--link <time>", "print an address that needs no login, for a GET until then, such as 30m, 1h or 7d"],
+    ["--link <time>", "print an address for GETs without a login, valid for this time, such as 30m, 1h or 7d"],
     ["--no-wait", "do not wait for a locked node; print only the task id of a method that runs as a task"],
   ],
   example: "diskmesh passthru node/host-1 disk_health --verb GET",

@@ -8,7 +8,7 @@ export const salvage: Action = {
   summary: "write the intact part of a stopped service's damaged store to a backup, and list the rest",
   options: [
     ["--config <file>", "the service's config, whose tablet (a folder or a database) is read"],
-    ["--with-gaps", "also write what is no whole state, because documents are missing from it"],
+    ["--with-gaps", "also write an incomplete state, from which documents are missing"],
   ],
   example: "diskmesh salvage registry salvaged.backup --config .diskmesh/config/disk-registry.yml",
   isOpenEnded: true,

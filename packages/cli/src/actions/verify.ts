@@ -6,7 +6,7 @@ import { runServiceProgram, serviceConfigOption } from "./service-program.js";
 export const verify: Action = {
   usage: "verify <service>",
   summary:
-    "check the store of a stopped service, or a backup, for damage, and print the sum of its documents; changes nothing",
+    "check the store of a stopped service, or a backup, for damage, and print the checksum of its documents; changes nothing",
   options: [
     ["--config <file>", "the service's config, whose tablet (a folder or a database) is checked"],
     ["--backup <file>", "check this backup of the service instead"],

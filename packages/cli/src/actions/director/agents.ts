@@ -23,7 +23,7 @@ function daysText(ms: number): string {
 export const agents: Action = {
   usage: "agents",
   summary: "list VM agents with a certificate of the director, and its remaining days",
-  options: [["--deployment <name>", "those of this deployment only"]],
+  options: [["--deployment <name>", "only agents of this deployment"]],
   example: "diskmesh agents --deployment web",
   run: async ({ mesh, output, options }) => {
     const deployment = textOption(options, "deployment");

@@ -91,8 +91,8 @@ export const disks: Action = {
   options: [
     ["--host <host-id>", "only disks with a device on this host or published to it; not with --dynamic"],
     ["--device <device-id>", "only disks with data on this device; not with --dynamic"],
-    ["--deleted", "the deleted disks that are kept instead; not with --dynamic"],
-    ["--dynamic", "the director's dynamic disks instead"],
+    ["--deleted", "list deleted disks that are still kept; not with --dynamic"],
+    ["--dynamic", "list the director's dynamic disks instead"],
     ["--deployment <name>", "only dynamic disks of this deployment; needs --dynamic"],
   ],
   example: "diskmesh disks --host host-1",

@@ -15,7 +15,7 @@ export const limits = taskAction({
     ["--write-iops <count>", "writes per second"],
     ["--read-rate <size>", "bytes read per second, such as 50MiB"],
     ["--write-rate <size>", "bytes written per second, such as 50MiB"],
-    ["--burst <seconds>", "seconds whose budget an idle disk saves up"],
+    ["--burst <seconds>", "burst budget of an idle disk, in seconds"],
     ["--none", "lift all limits"],
   ],
   example: "diskmesh limits scratch --read-iops 500 --write-iops 500 --burst 10",

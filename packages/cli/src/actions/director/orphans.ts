@@ -16,7 +16,7 @@ const COLUMNS: Columns<PossibleOrphan> = {
 
 export const orphans: Action = {
   usage: "orphans",
-  summary: "list VMs, disks and snapshots that may exist although nothing uses them, and the command that ends each",
+  summary: "list VMs, disks and snapshots that may exist although nothing uses them, and the command that removes each",
   example: "diskmesh orphans",
   run: async ({ mesh, output }) => output.list(COLUMNS, await possibleOrphans(mesh), "no possible orphans"),
 };

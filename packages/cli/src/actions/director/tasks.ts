@@ -22,7 +22,7 @@ export const tasks: Action = {
   summary: "list the director's unfinished tasks, or the latest tasks",
   options: [
     ["--recent", `the latest ${RECENT} tasks, including ended tasks`],
-    ["--deployment <name>", "those of this deployment only"],
+    ["--deployment <name>", "only tasks of this deployment"],
   ],
   example: "diskmesh tasks --recent",
   run: async ({ mesh, output, options }) => {

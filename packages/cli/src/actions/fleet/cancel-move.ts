@@ -4,7 +4,7 @@ import type { Action } from "../action.js";
 
 export const cancelMove: Action = {
   usage: "cancel-move <disk>",
-  summary: "leave a disk where it is: end its moves that are not cut over",
+  summary: "cancel the moves of a disk before their cut-over",
   example: "diskmesh cancel-move scratch",
   run: async ({ mesh, output, args: [disk = ""] }) => {
     const moved = await mesh.registry.cancelMove({ diskId: await cidOfDisk(mesh, disk) });

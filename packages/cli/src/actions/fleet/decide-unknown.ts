@@ -5,7 +5,7 @@ import type { Action } from "../action.js";
 export const decideUnknown: Action = {
   usage: "decide-unknown <verdict> <device-ids...>",
   summary:
-    "say who is right about devices that are held by an unknown disk: the registry, or the agent, which remembers another disk there",
+    "decide whose record of a device is right: the registry's, or the agent's, which names a disk unknown to the registry",
   kinds: ["agent", "registry"],
   options: [["--dry-run", "only show the effect"]],
   example: "diskmesh decide-unknown registry host-1-d1 --dry-run",

@@ -7,7 +7,7 @@ import { type Action, textOption } from "../action.js";
 export const maintenance: Action = {
   usage: "maintenance <host-ids...>",
   summary:
-    "announce work on hosts: they get nothing new, and their silence fences nothing, until they are back or the time has passed",
+    "announce work on hosts: nothing new is placed there, and silence does not fence their disks, until they are back or the time has passed",
   options: [
     ["--for <time>", "time after which silence counts again, such as 30m, at most 7d"],
     ["--reason <text>", "reason, shown with the hosts (maintenance)"],

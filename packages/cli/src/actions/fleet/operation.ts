@@ -9,13 +9,13 @@ const SLICE_SIZE = [
 ] as const;
 const ERASE_FOREIGN = [
   "--erase-foreign",
-  "also take drives that carry a label of another fleet or device, and erase them",
+  "also accept drives with a label of another fleet or device, and erase them",
 ] as const;
 
 export const addHost: Action = hostAction(
   {
     usage: "add-host <host-id>",
-    summary: "take a host, whose agent has registered, and its devices into operation",
+    summary: "add a host, whose agent has registered, and its devices",
     options: [WAIT, DRY_RUN, SLICE_SIZE, ERASE_FOREIGN],
     example: "diskmesh add-host host-4 --wait",
   },
@@ -25,7 +25,7 @@ export const addHost: Action = hostAction(
 export const removeHost: Action = hostAction(
   {
     usage: "remove-host <host-id>",
-    summary: "take a host out of operation: its disks move to other hosts, and its devices are erased and closed",
+    summary: "remove a host: its disks move to other hosts, and its devices are erased and closed",
     options: [WAIT, DRY_RUN, ["--keep-data", "do not erase its devices"]],
     example: "diskmesh remove-host host-3 --wait",
   },
@@ -36,7 +36,7 @@ export const purgeHost: Action = hostAction(
   {
     usage: "purge-host <host-id>",
     summary:
-      "forget a host that has no disks and is no VM, with its devices; while its agent runs, it registers the host again",
+      "delete the registry's record of a host without disks or VM, and of its devices; while its agent runs, it registers the host again",
     options: [["--force", "even if the host is a VM, or has disks on its devices, which are lost"], DRY_RUN],
     example: "diskmesh purge-host host-4 --dry-run",
   },
@@ -46,7 +46,7 @@ export const purgeHost: Action = hostAction(
 export const addDevice: Action = hostAction(
   {
     usage: "add-device <host-id> <device-id>",
-    summary: "take a device into operation, or accept other hardware in its place",
+    summary: "add a device, or accept other hardware in its place",
     options: [
       WAIT,
       DRY_RUN,
@@ -75,7 +75,7 @@ export const confirmDevice: Action = hostAction(
 export const adoptDevice: Action = hostAction(
   {
     usage: "adopt-device <host-id> <device-id>",
-    summary: "make a drive the device whose label it carries, with all disks on it, in the place where it is now",
+    summary: "adopt a moved drive as the device of its label, with all its disks",
     options: [DRY_RUN],
     example: "diskmesh adopt-device host-7 host-7-sdc --dry-run",
   },
@@ -85,7 +85,7 @@ export const adoptDevice: Action = hostAction(
 export const removeDevice: Action = hostAction(
   {
     usage: "remove-device <host-id> <device-id>",
-    summary: "take a device out of operation: its disk moves to another device, and the device is erased and closed",
+    summary: "remove a device: its disk moves to another device, and the device is erased and closed",
     options: [WAIT, DRY_RUN, ["--keep-data", "do not erase the device"]],
     example: "diskmesh remove-device host-4 host-4-nvme-1 --wait",
   },

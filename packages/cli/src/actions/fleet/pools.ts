@@ -16,7 +16,7 @@ const COLUMNS: Columns<PoolCapacity> = {
 export const pools: Action = {
   usage: "pools",
   summary:
-    "list the pools of the fleet by az, with their total and free space, that of deleted disks, what must stay free to empty any one host, and the largest disk that fits",
+    "list the pools by az: total and free space, space of deleted disks, space to keep free so that any host can be emptied, largest disk that fits",
   options: [["--az <az>", "only this az"]],
   example: "diskmesh pools --sort -free",
   run: async ({ mesh, output, options }) => {

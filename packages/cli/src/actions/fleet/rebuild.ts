@@ -5,10 +5,10 @@ import { requireReadable, runServiceProgram, serviceConfigOption } from "../serv
 
 export const rebuild: Action = {
   usage: "rebuild",
-  summary: "make the registry anew from what agents carry, when its tablet and its backups are lost",
+  summary: "rebuild the registry from its agents, when its tablet and its backups are lost",
   options: [
     ["--from-agents <file>", 'file with a line "HOST-ID ADDRESS:PORT" for each agent of the fleet'],
-    ["--config <file>", "the registry's config, whose tablet is made, and whose certificate asks the agents"],
+    ["--config <file>", "the registry's config, whose tablet is made, and whose certificate calls the agents"],
     ["--fleet <id>", "id of the fleet; needed with --yes"],
     ["--yes", "make the registry; without it only the plan is printed"],
     ["--replace", "replace the tablet of an interrupted rebuild, whose folder is kept under another name"],
