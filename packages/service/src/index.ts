@@ -34,4 +34,5 @@ export { Changes, Watch } from "./time/changes.js";
 export { EitherSignal } from "./time/either-signal.js";
 export { LineLimit } from "./time/line-limit.js";
 export { Slots, slotsOfEach } from "./time/slots.js";
+export { withinMs } from "./time/within-ms.js";
 export { WorkQueue, type WorkResult } from "./time/work-queue.js";

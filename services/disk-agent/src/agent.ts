@@ -180,7 +180,7 @@ export async function startHolding(
   lifecycle.use("erases", context.orders.eraser);
   lifecycle.use("copies", context.orders.copier);
   lifecycle.use("exports", context.exports);
-  await context.exports.start();
+  await context.exports.start(startOpenTimeoutMs);
   return context;
 }
 

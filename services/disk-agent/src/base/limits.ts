@@ -27,7 +27,7 @@ export const AGENT_LIMITS = {
    * again.
    */
   orderTimeoutMs: 1_000,
-  /** Maximum wait of the start for slow device files, whose opens continue in the background. */
+  /** Maximum wait of the start for slow device files, and for an export that hangs; both continue in the background. */
   startOpenTimeoutMs: 3_000,
   /** Maximum wait in ms for running I/O at a stop and at an export's end. Must be below the 4.5 s of a whole stop. */
   drainTimeoutMs: 2_000,

@@ -3,7 +3,7 @@ import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { silentLogger } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { systemClock } from "@diskmesh/service";
-import { Gate } from "@diskmesh/testkit";
+import { eventually, Gate } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { BlockDevices } from "../engines/block-devices.js";
 import { NodeEngine } from "../engines/node-engine.js";
@@ -77,6 +77,30 @@ describe("the table of exports", () => {
     expect(existsSync(socketPath)).to.equal(false);
     for (const client of [before, after]) expect((await rejection(client.flush())).message).to.match(/ended/);
     await exports.close();
+    await fixture.stop();
+  });
+
+  it("starts the exports behind one that hangs, and waits for none of them for long", async () => {
+    const fixture = new DeviceFixture([]);
+    const [hung, other] = [diskId, "disk-2" as DiskId];
+    const before = exportsIn(fixture, async () => ({
+      close: async () => {},
+      hasSocket: async () => true,
+      restore: async () => false,
+    }));
+    for (const id of [hung, other]) await before.serve({ ...specOf(7, "host-2"), diskId: id });
+    await before.close();
+    const begun = new Gate();
+    const after = exportsIn(fixture, async ({ served: { name } }) => {
+      if (name === hung) await begun.pass();
+      return { close: async () => {}, hasSocket: async () => true, restore: async () => false };
+    });
+    await after.start(1);
+    await eventually(() => expect(after.find(other)).to.not.equal(undefined));
+    expect(after.find(hung)).to.equal(undefined);
+    begun.release();
+    await eventually(() => expect(after.find(hung)).to.not.equal(undefined));
+    await after.close();
     await fixture.stop();
   });
 

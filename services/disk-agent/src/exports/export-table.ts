@@ -1,5 +1,5 @@
 import { type DiskId, type Logger, messageOf, NotFoundError, OutdatedError, UnavailableError } from "@diskmesh/domain";
-import type { Clock } from "@diskmesh/service";
+import { type Clock, withinMs } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { BlockDevices } from "../engines/block-devices.js";
@@ -26,6 +26,8 @@ interface Running {
 
 /** Time in ms between two tries to serve a disk that its engine has lost. */
 const SERVE_AGAIN_MS = 1_000;
+/** Wait in ms of a start for each export after one that hangs. */
+const NEXT_WAIT_MS = 1_000;
 
 /** Manages the disks served on this host. */
 export class ExportTable {
@@ -79,13 +81,19 @@ export class ExportTable {
     for (const engine of this.#engines) await engine.endLeftovers?.(isServed);
   }
 
-  /** Serves the remembered exports again. The devices refuse I/O of sessions that were superseded meanwhile. */
-  async start(): Promise<void> {
+  /**
+   * Serves the remembered exports again. The devices refuse I/O of sessions that were superseded meanwhile. Waits `waitMs`
+   * for the first one that hangs, because its device is refused or its host is away, and a second for each other one: their
+   * starts go on, and the registry must hear of this host.
+   */
+  async start(waitMs: number): Promise<void> {
     const exports = [...this.#ledger.memory.exports];
     const start = ([diskId, { spec }]: (typeof exports)[number]) => this.#start(diskId, spec);
     const isAdopted = ([diskId]: (typeof exports)[number]) => this.#running.has(diskId);
     await Promise.all(exports.filter(isAdopted).map(start));
-    for (const each of exports) if (!isAdopted(each)) await start(each);
+    let patienceMs = waitMs;
+    for (const each of exports)
+      if (!isAdopted(each) && !(await withinMs(patienceMs, start(each)))) patienceMs = Math.min(waitMs, NEXT_WAIT_MS);
   }
 
   async #start(diskId: DiskId, spec: ExportSpec | undefined): Promise<void> {

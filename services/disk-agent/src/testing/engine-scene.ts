@@ -163,7 +163,7 @@ export class EngineScene {
     await this.exports.adopt();
     await this.fixture.devices.start({ waitMs: 60_000 });
     for (const { failure } of this.fixture.devices.all()) if (failure !== undefined) throw new Error(failure.message);
-    await this.exports.start();
+    await this.exports.start(10_000);
   }
 
   /** Serves the devices to holders on other hosts, and returns the port. */
