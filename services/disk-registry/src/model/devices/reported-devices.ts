@@ -237,7 +237,7 @@ function mergeIdentity(
   // The agent says what it found in the label's place.
   const said = decision === "LABEL_LOST" && health === "ERROR" ? `${healthMessage}; ` : "";
   const why = `${said}${whyReplaced({ ...device, replacement })}`;
-  return { ...known, health: "ERROR", healthMessage: why, replacement };
+  return { ...known, health: "ERROR", healthMessage: why, replacement, unwellSinceMs: before.unwellSinceMs ?? nowMs };
 }
 
 /** Returns the device with the label recorded that was found on its own hardware, or with none, so that it gets one. */

@@ -23,6 +23,19 @@ const moving: readonly Part[] = [
 const rows: readonly ExplainRow[] = [
   ["all is well", DEVICE, {}, []],
   [
+    "its host is silent",
+    DEVICE,
+    { host: { state: "UNAVAILABLE" } },
+    [
+      {
+        reason: "HOST_IN_TROUBLE",
+        says: /not known how device d1 is: .*UNAVAILABLE/,
+        becauseOf: [HOST],
+        isRoutine: true,
+      },
+    ],
+  ],
+  [
     "nobody added it",
     DEVICE,
     { device: { attachState: "UNKNOWN", detachConfirmed: true } },

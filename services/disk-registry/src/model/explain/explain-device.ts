@@ -22,11 +22,13 @@ export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: 
     // The registry does not take in a drive as new that may be another device.
     label !== undefined && device.foundLabel !== undefined ? undefined : notAdded(tables, device, known),
     order(tables, device, known),
-    health(device, add),
+    // The loss of the label says what the health says.
+    label?.reason === "LABEL_LOST" && device.keptHealth === undefined ? undefined : health(device, add),
     erase(device, known),
     unknownDisk(device),
     notReported(device, add),
     removal(tables, device, add),
+    hostAway(tables, device, known),
   ];
   return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: subjectOf(device), ...cause }]));
 }
@@ -66,6 +68,16 @@ function notAdded(tables: RegistryTables, device: Device, { serialNumbersOfMany,
   };
 }
 
+/** Names the host that does not tell how its device is. The trouble is the host's. */
+function hostAway(tables: RegistryTables, device: Device, { whySuspected }: Known): Found {
+  const { deviceId, hostId, attachState, removalRequested } = device;
+  const host = tables.hosts.get(hostId);
+  const why = host === undefined ? undefined : whyNotAsked(host, whySuspected);
+  if (why === undefined || removalRequested || attachState !== "ATTACHED") return undefined;
+  const message = `it is not known how device ${deviceId} is: ${why}`;
+  return { reason: "HOST_IN_TROUBLE", message, becauseOf: [hostOf(device)], isRoutine: true };
+}
+
 /** Explains an attach or detach order that the agent has not confirmed. */
 function order(tables: RegistryTables, device: Device, { progressOf, whySuspected }: Known): Found {
   if (!awaitsOrder(device)) return undefined;
@@ -82,7 +94,8 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
     message: `the agent of host ${hostId} has not yet confirmed the order to ${what} device ${deviceId} (generation ${generation})${tries}${why === "" ? "" : `: ${why}`}`,
     sinceMs: pending?.sinceMs ?? stateChangedAtMs,
     nextTryAtMs: progressOf(device).nextAttemptAtMs,
-    cures: orderCures(device, host, isHung),
+    // The agent rightly refuses the drive, and the cause of that has the cure.
+    cures: isLabelLost(device) ? [] : orderCures(device, host, isHung),
     becauseOf: [hostOf(device)],
     isRoutine: attempts === 0 && why === "",
   };

@@ -29,7 +29,7 @@ const confirmAt = ({ hostId, deviceId }: Device): string => `diskmesh confirm-de
 function lostLabelCause(device: Device): Found {
   const { deviceId, hostId, healthMessage, replacement } = device;
   const place = JSON.stringify(replacement?.path ?? device.path);
-  const isOn = replacement === undefined ? "its disks go on, and are not published anew" : "nothing uses it";
+  const isOn = replacement === undefined ? "its disks go on, and are not published anew" : "nothing on it is used";
   const cures: readonly Cure[] = holdsAnyDisk(device)
     ? [
         [
@@ -41,7 +41,7 @@ function lostLabelCause(device: Device): Found {
     : [["find out what wrote to the drive; then have it erased and its label written again", confirmAt(device)]];
   return {
     reason: "LABEL_LOST",
-    message: `the label of device ${deviceId} was overwritten, so ${isOn}: ${healthMessage}`,
+    message: `the label of device ${deviceId} was overwritten: ${healthMessage}; ${isOn}`,
     sinceMs: device.unwellSinceMs,
     cures,
   };
