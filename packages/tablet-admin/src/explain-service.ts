@@ -55,7 +55,7 @@ const NEEDS: readonly (readonly [need: string, reason: Reason, cure: Cure])[] = 
     "dispatcher",
     "DISPATCHER_AWAY",
     [
-      "start the cpi-dispatcher, restart it if it hangs, or replace its certificate if that is what the message names",
+      "start the cpi-dispatcher, restart it if it hangs, or, if the message names them, replace its certificate or raise its LimitNOFILE",
       "",
     ],
   ],

@@ -25,6 +25,13 @@ const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: S
 
 const SERVICE = "service";
 const TYPED = [...Object.keys(KINDS), SERVICE];
+/** Processes that `why service` does not ask, because no address of theirs is configured, and who tells of them. */
+const ASKED_ELSEWHERE: Readonly<Record<string, string>> = {
+  "disk-agent": "an agent is explained with its host: diskmesh why host HOST",
+  "nats-server": "who lacks NATS says so: diskmesh why",
+  "csi-driver":
+    "a driver's orchestrator knows whether it runs; /readyz at `health` of its config says what it lacks, its log which service does not answer, and kubectl describe of the claim, pod or volumeattachment what it answered",
+};
 /** Deadline of a query. A process that does not know the leader searches for it until then. */
 const ASK_DEADLINE_MS = 5_000;
 
@@ -39,7 +46,10 @@ export const why: Action = {
     const tell = (answer: ExplainResponse) => output.answer(answer, linesOf(answer).join("\n"));
     if (typed === SERVICE) {
       const service = SERVICES.find((each) => each === name);
-      if (service === undefined) throw new UsageError(`${quoted(name)} is none of ${SERVICES.join(", ")}`);
+      if (service === undefined) {
+        const hint = Object.hasOwn(ASKED_ELSEWHERE, name) ? `: ${ASKED_ELSEWHERE[name]}` : "";
+        throw new UsageError(`${quoted(name)} is none of ${SERVICES.join(", ")}${hint}`);
+      }
       tell(await explainService(mesh, service));
       return;
     }

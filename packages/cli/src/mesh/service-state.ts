@@ -68,7 +68,7 @@ export async function silenceOf(service: ServiceName, address: string, error: un
   const text = await failureText(address, error);
   const what = isOfClocks(text)
     ? "set the clock that is wrong; if both are right, renew the certificate: diskmesh pki renew"
-    : "start it, restart it if it hangs, or replace its certificate if that is what the message names; its last log lines say why";
+    : "start it, restart it if it hangs, or, if the message names them, replace its certificate or raise its LimitNOFILE; its last log lines say why";
   return {
     ...{ subject: { kind: SubjectKind.SERVICE, name: service }, reason: NO_ANSWER },
     message: `${address}: the ${service} there does not answer: ${text}`,

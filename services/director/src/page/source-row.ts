@@ -73,7 +73,10 @@ function causeOf({ message, startTime, cures }: CauseMessage): SourceCause {
 /** Returns the cause of a registry that does not say itself why it cannot be read. */
 export function silenceCause(why: string, sinceMs: number): SourceCause {
   const cures: Cure[] = [
-    ["start it, restart it if it hangs, or replace its certificate if that is what the message names", ""],
+    [
+      "start it, restart it if it hangs, or, if the message names them, replace its certificate or raise its LimitNOFILE",
+      "",
+    ],
   ];
   return { message: `the disk-registry does not answer: ${why}`, sinceMs, cures };
 }

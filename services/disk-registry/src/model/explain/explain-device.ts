@@ -26,7 +26,7 @@ export function deviceCauses(tables: RegistryTables, deviceId: DeviceId, known: 
     label?.reason === "LABEL_LOST" && device.keptHealth === undefined ? undefined : health(device, add),
     erase(device, known),
     unknownDisk(device),
-    notReported(device, add),
+    notReported(tables, device, add),
     removal(tables, device, add),
     hostAway(tables, device, known),
   ];
@@ -95,7 +95,7 @@ function order(tables: RegistryTables, device: Device, { progressOf, whySuspecte
     sinceMs: pending?.sinceMs ?? stateChangedAtMs,
     nextTryAtMs: progressOf(device).nextAttemptAtMs,
     // The agent rightly refuses the drive, and the cause of that has the cure.
-    cures: isLabelLost(device) ? [] : orderCures(device, host, isHung),
+    cures: device.replacement !== undefined || isLabelLost(device) ? [] : orderCures(device, host, isHung),
     becauseOf: [hostOf(device)],
     isRoutine: attempts === 0 && why === "",
   };
@@ -207,9 +207,9 @@ function unknownDisk(device: Device): Found {
   };
 }
 
-function notReported(device: Device, add: string): Found {
+function notReported(tables: RegistryTables, device: Device, add: string): Found {
   const { deviceId, hostId, missing, replacement } = device;
-  if (replacement !== undefined) return replacedCause({ ...device, replacement }, add);
+  if (replacement !== undefined) return replacedCause(tables, { ...device, replacement }, add);
   if (missing === undefined) return undefined;
   // A removal erases a dirty device first, and nothing can erase a device that is gone.
   const out: Cure = isDirty(device)

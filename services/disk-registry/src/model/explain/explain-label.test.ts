@@ -23,6 +23,8 @@ interface Row {
 const holding: DeviceFields = { diskId: diskId("x"), label: { labelId: LABEL } };
 const ofD1: DeviceFields = { foundLabel: { labelId: LABEL, deviceId: deviceId("d1") } };
 
+const ofP1: DeviceFields = { foundLabel: { labelId: LABEL, deviceId: deviceId("p1") } };
+
 const rows: readonly Row[] = [
   {
     title: "its drive is in another place",
@@ -110,6 +112,21 @@ const rows: readonly Row[] = [
     of: "d1",
     reason: "LABEL_TWICE",
     command: "diskmesh adopt-device h1 d1",
+  },
+  {
+    title: "its place has the drive of a device in use, which nobody may erase",
+    d1: { ...ofP1, replacement: { ...replacement, refusedFor: "LABEL_OF_OTHER_DEVICE" } },
+    p1: { label: { labelId: LABEL } },
+    of: "d1",
+    reason: "REPLACED",
+  },
+  {
+    title: "its place has the drive of a device without disks that is gone",
+    d1: { ...ofP1, replacement: { ...replacement, refusedFor: "LABEL_OF_OTHER_DEVICE" } },
+    p1: { label: { labelId: LABEL }, missing: true },
+    of: "d1",
+    reason: "REPLACED",
+    command: "diskmesh add-device h1 d1 --erase-foreign",
   },
   {
     title: "its place has a drive of another fleet, and it has no disk",

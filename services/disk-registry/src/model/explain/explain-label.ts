@@ -25,6 +25,11 @@ const eraseAt = (place: Device): string =>
 
 const confirmAt = ({ hostId, deviceId }: Device): string => `diskmesh confirm-device ${hostId} ${deviceId}`;
 
+const LOST_DATA: Cure = [
+  "if the drive itself was overwritten, and the data is lost: restore it from a backup to another disk, and delete the disk",
+  "",
+];
+
 /** Explains a label that was overwritten. The message has the agent's words of what it found there. */
 function lostLabelCause(device: Device): Found {
   const { deviceId, hostId, healthMessage, replacement } = device;
@@ -36,7 +41,7 @@ function lostLabelCause(device: Device): Found {
           `find out what wrote to ${place} on host ${hostId}, and read there whether the data of ${disksText(device)} is whole; if it is, have the label written again`,
           confirmAt(device),
         ],
-        ["if the data is lost, restore it from a backup to another disk, and delete the disk", ""],
+        LOST_DATA,
       ]
     : [["find out what wrote to the drive; then have it erased and its label written again", confirmAt(device)]];
   return {
@@ -109,7 +114,7 @@ function putBack(place: Device): Cure {
 }
 
 /** Explains other hardware in the place of a device. `add` is the command that accepts it as new. */
-export function replacedCause(device: Replaced, add: string): Found {
+export function replacedCause(tables: RegistryTables, device: Replaced, add: string): Found {
   const { deviceId, replacement } = device;
   const serialNumber = `serial number ${replacement.serialNumber || "unknown"}`;
   const refused = refusedFor(device);
@@ -132,8 +137,22 @@ export function replacedCause(device: Replaced, add: string): Found {
   return {
     reason: refused === "LABEL_TWICE" ? "LABEL_TWICE" : "REPLACED",
     message: `device ${deviceId}: ${whyReplaced(device)}; the drive has ${serialNumber}`,
-    cures: isOwn ? [putOwnBack, ...(isShorter(device) ? [] : [adopt])] : [acceptOrPutBack(device, eraseForeign)],
+    cures: isOwn
+      ? [putOwnBack, ...(isShorter(device) ? [] : [adopt])]
+      : [
+          isOfOtherInUse(tables, device) ? CORRECT_PATH : acceptOrPutBack(device, eraseForeign),
+          ...(holdsAnyDisk(device) ? [LOST_DATA] : []),
+        ],
   };
+}
+
+const CORRECT_PATH: Cure = ["correct the path in the agent's config, or put the device's own drive back", ""];
+
+/** Returns whether the drive is, or may be, that of another device which somebody has in use: nobody may erase it. */
+function isOfOtherInUse(tables: RegistryTables, { deviceId, foundLabel }: Device): boolean {
+  const owner = foundLabel && ownerOf(tables, foundLabel);
+  if (owner === undefined || owner.deviceId === deviceId) return false;
+  return holdsAnyDisk(owner) || whyNotGone(tables, owner) !== undefined;
 }
 
 function acceptOrPutBack(device: Device, add: string): Cure {
