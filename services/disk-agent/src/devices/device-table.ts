@@ -151,17 +151,21 @@ export class DeviceTable {
       else {
         log.warn({ deviceId: role.deviceId }, "leg of a device that the config does not have any more wiped");
         // The drive may hang, and no session of a later agent waits for it.
-        void this.#endLeg(mapper, role);
+        void this.#endLeg(mapper, role, found.number);
       }
     }
     for (const session of nvmeTarget?.sessions ?? []) if (!sessions.has(session)) void nvmeTarget?.end(session);
   }
 
-  async #endLeg(mapper: DeviceMapper | undefined, role: MappedRole & { readonly kind: "leg" }): Promise<void> {
+  async #endLeg(
+    mapper: DeviceMapper | undefined,
+    role: MappedRole & { readonly kind: "leg" },
+    number: string,
+  ): Promise<void> {
     const { nvmeTarget, log } = this.#options;
     try {
       await mapper?.cut(role);
-      await nvmeTarget?.end(role.sessionNumber);
+      await nvmeTarget?.end(role.sessionNumber, number);
       await mapper?.removeWhenFree(role);
     } catch (error) {
       log.error({ ...role, error: messageOf(error) }, "leg not ended");

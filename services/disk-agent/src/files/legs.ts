@@ -125,8 +125,10 @@ export class Legs {
     const { offsetBytes } = found.role;
     const run = { offsetBytes, sizeBytes: sizeOfTable(found.table) };
     const leg = this.#note(found.role, run, Promise.resolve(found.number));
-    leg.isTaken = this.#options.nvmeTarget?.serves(found.role.sessionNumber) ?? false;
+    const { mapper, nvmeTarget } = this.#options;
+    leg.isTaken = nvmeTarget?.serves(found.role.sessionNumber) ?? false;
     if (isWiped(found)) this.#fence(leg);
+    else if (leg.isTaken && mapper !== undefined) nvmeTarget?.noteLeg(leg.role.sessionNumber, mapper.uuidOf(leg.role));
   }
 
   /**
@@ -292,7 +294,9 @@ export class Legs {
 
   #fence(leg: Leg): void {
     if (leg.fencedSinceMs !== undefined) return;
-    leg.fencedSinceMs = this.#options.clock.monotonicMs();
+    const { mapper, nvmeTarget, clock } = this.#options;
+    leg.fencedSinceMs = clock.monotonicMs();
+    if (mapper !== undefined) nvmeTarget?.noteFence(leg.role.sessionNumber, mapper.uuidOf(leg.role));
     void this.#fenceNow(leg);
   }
 
@@ -301,7 +305,7 @@ export class Legs {
     if (mapper === undefined) return;
     const about = { deviceId: leg.role.deviceId, sessionNumber: leg.role.sessionNumber };
     // A leg that is being made is wiped once it is there.
-    await leg.made.catch(() => undefined);
+    const number = await leg.made.catch(() => undefined);
     while (!leg.isWiped)
       try {
         const failure = await mapper.cut(leg.role);
@@ -313,7 +317,7 @@ export class Legs {
       }
     changes.touch();
     await leg.opened?.then((handle) => handle.close()).catch(() => undefined);
-    await nvmeTarget?.end(leg.role.sessionNumber);
+    await nvmeTarget?.end(leg.role.sessionNumber, number);
     const onWait = (reason: string) => log.debug({ ...about, reason }, "leg is still in use");
     await mapper.removeWhenFree(leg.role, { onWait });
     this.#all.delete(keyOf(leg.role.sessionNumber, leg.role.offsetBytes));

@@ -48,6 +48,8 @@ export class NvmeTarget {
   readonly #options: NvmeTargetOptions;
   /** Subsystems that exist, or are being made, by session. */
   readonly #sessions = new Map<number, Set<string>>();
+  /** UUIDs of the legs that holders may use, by session. */
+  readonly #legs = new Map<number, Set<string>>();
   /** False while the kernel has not said what there is. */
   #isFound = false;
 
@@ -87,6 +89,18 @@ export class NvmeTarget {
     return !this.#isFound || this.#sessions.has(sessionNumber);
   }
 
+  /** Notes a leg that holders may use: the subsystem stays while its session has any. */
+  noteLeg(sessionNumber: number, uuid: string): void {
+    this.#legs.set(sessionNumber, (this.#legs.get(sessionNumber) ?? new Set()).add(uuid));
+  }
+
+  /** Notes that a leg is being fenced. Must be called for all legs that end together before `end` is. */
+  noteFence(sessionNumber: number, uuid: string): void {
+    const legs = this.#legs.get(sessionNumber);
+    legs?.delete(uuid);
+    if (legs?.size === 0) this.#legs.delete(sessionNumber);
+  }
+
   /** Returns the NQN of the session's subsystem from now on. Must be called before its legs are looked for. */
   async begin(fleet: string, sessionNumber: number): Promise<string> {
     const { hostId, machineBootId } = this.#options;
@@ -105,19 +119,32 @@ export class NvmeTarget {
     const make = { what: `the NVMe/TCP port ${port}`, script: OPEN_PORT, args: [host, `${port}`, family, `${portId}`] };
     await verbs.run(PORT, make);
     const what = `the NVMe/TCP namespace of device ${name.deviceId} in session ${name.sessionNumber}`;
+    check();
+    this.noteLeg(name.sessionNumber, uuid);
     const ids = [namespaceUuid(nqn, name), namespaceNguid(nqn, name, startBytes)];
     await verbs.run(nqn, { what, script: SHARE, args: [nqn, ...ids, pathOf(number), uuid, `${portId}`] }, check);
   }
 
-  /** Ends the session's subsystems. Resolves once they have no leg any more, also when the kernel hangs for some time. */
-  async end(sessionNumber: number): Promise<void> {
+  /**
+   * Ends the session's subsystems, or only the namespace of a leg while holders may use others of the session: a part of their
+   * disk has moved away. Resolves once they have no leg any more, also when the kernel hangs for some time.
+   */
+  async end(sessionNumber: number, legNumber?: string): Promise<void> {
     while (this.serves(sessionNumber))
       try {
-        await this.#tryToEnd(sessionNumber);
+        if (legNumber === undefined || !this.#legs.has(sessionNumber)) await this.#tryToEnd(sessionNumber);
+        else return await this.#endNamespaces(sessionNumber, pathOf(legNumber));
       } catch (error) {
         this.#options.log.error({ sessionNumber, error: messageOf(error) }, "NVMe/TCP subsystem not ended");
         await sleep(RETRY_MS);
       }
+  }
+
+  async #endNamespaces(sessionNumber: number, path: string): Promise<void> {
+    for (const nqn of this.#sessions.get(sessionNumber) ?? []) {
+      const what = `the end of the namespace of ${path} in NVMe/TCP subsystem ${nqn}`;
+      await this.#options.verbs.run(nqn, { what, script: END_NAMESPACES, args: [nqn, path] });
+    }
   }
 
   async #tryToEnd(sessionNumber: number): Promise<void> {
@@ -216,3 +243,14 @@ for each in subsystems/"$1"/namespaces/*; do
   fi
 done
 if [ -d "subsystems/$1" ]; then rmdir "subsystems/$1"; fi`;
+
+const END_NAMESPACES = `
+for each in ${CONFIG}/subsystems/"$1"/namespaces/*; do
+  if [ -d "$each" ]; then
+    read -r now < "$each/device_path"
+    if [ "$now" = "$2" ]; then
+      echo 0 > "$each/enable"
+      rmdir "$each"
+    fi
+  fi
+done`;
