@@ -5,7 +5,7 @@ import type { DeviceTable } from "../devices/device-table.js";
 import type { BlockDevices } from "../engines/block-devices.js";
 import type { Engine, EngineName, ServedDisk } from "../engines/engine.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
-import { decideExport, decideUnexport, isMoving } from "../model/exports.js";
+import { decideExport, decideUnexport, devicesOf, isMoving } from "../model/exports.js";
 import type { ExportSpec } from "../model/memory.js";
 import { checkOrder, interruptedMirror } from "./check-order.js";
 import { engineFor } from "./choose-engine.js";
@@ -75,7 +75,9 @@ export class ExportTable {
   async adopt(): Promise<void> {
     const specs = [...this.#ledger.memory.exports.values()].flatMap(({ spec }) => spec ?? []);
     await Promise.all(specs.map((spec) => this.#adoptByAny(spec)));
-    const sessions = new Set([...this.#running.values()].map(({ sessionNumber }) => sessionNumber));
+    // A part that was added or has moved has a session of its own.
+    const running = specs.filter(({ diskId }) => this.#running.has(diskId));
+    const sessions = new Set(running.flatMap((spec) => [spec, ...devicesOf(spec)].map((each) => each.sessionNumber)));
     const isServed = (sessionNumber: number) => sessions.has(sessionNumber);
     await this.#blockDevices.endLeftovers(isServed);
     for (const engine of this.#engines) await engine.endLeftovers?.(isServed);
@@ -98,7 +100,7 @@ export class ExportTable {
 
   async #start(diskId: DiskId, spec: ExportSpec | undefined): Promise<void> {
     try {
-      if (spec !== undefined && isMoving(spec)) {
+      if (spec !== undefined && isMoving(spec) && !this.#running.has(diskId)) {
         this.#interrupted.set(diskId, spec);
         this.#log.info({ diskId }, "export waits for the order that ends or repeats its move");
         return;
