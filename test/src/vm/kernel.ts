@@ -25,7 +25,18 @@ const FAILING_SECTOR = 2048;
 const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
 /** Modules of the trials. Kernels that have some built in lack their modules. */
 const MODULES = [
-  ...["virtio_pci", "virtio_console", "loop", "dm-mod", "dm-delay", "ext4", "xfs", "nvmet-tcp", "nvme-tcp"],
+  ...[
+    "virtio_pci",
+    "virtio_console",
+    "loop",
+    "dm-mod",
+    "dm-delay",
+    "dm-mirror",
+    "ext4",
+    "xfs",
+    "nvmet-tcp",
+    "nvme-tcp",
+  ],
   ...["virtiofs", "overlay", "wireguard", "nf_tables", "veth"],
   ...DRIVERS,
 ];

@@ -10,6 +10,7 @@ import { config } from "chai";
 import Mocha from "mocha";
 import { liveHost } from "./trials/between-life.js";
 import { live } from "./trials/life.js";
+import { liveMove } from "./trials/moves/life.js";
 import { takeTally } from "./trials/tally.js";
 
 /** Suites by name. `smoke` belongs to `npm run verify`; `npm run vm -- all` runs the others, too. */
@@ -27,6 +28,11 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   requests: () => import("./trials/requests.js"),
   fences: () => import("./trials/many-fences.js"),
   kills: () => import("./trials/engine-kills.js"),
+  moves: async () => [
+    await import("./trials/moves/drives.js"),
+    await import("./trials/moves/kills.js"),
+    await import("./trials/moves/between.js"),
+  ],
   between: async () => [await import("./trials/between.js"), await import("./trials/between-kills.js")],
   mesh: () => import("./trials/whole-mesh.js"),
   wireguard: () => import("./trials/wireguard.js"),
@@ -127,5 +133,6 @@ async function serve(path: string | undefined): Promise<void> {
 const [mode, path = "", lastCall] = process.argv.slice(2);
 if (mode === "titles") await printTitles();
 else if (mode === "life") await live(path, Number(lastCall));
+else if (mode === "move") await liveMove(path, Number(lastCall));
 else if (mode === "host") await liveHost(path, lastCall ?? "");
 else await serve(path || undefined);

@@ -9,12 +9,14 @@ import type { DeviceMapper } from "../kernel/device-mapper.js";
 import { usersText } from "../kernel/device-users.js";
 import { runProgram } from "../kernel/loop.js";
 import { isOfRestarted } from "../kernel/nvme-names.js";
-import { firstExtents } from "../model/exports.js";
+import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
+import { firstExtents, isMoving, placeOf } from "../model/exports.js";
 import { type IoQueue, queueOnDevices } from "../model/io-queue.js";
 import { type DiskRole, linearTable, type MappedDevice, pathOf, sizeOfTable } from "../model/mapped-devices.js";
-import type { ExportSpec } from "../model/memory.js";
+import type { ExportDevice, ExportExtent, ExportSpec } from "../model/memory.js";
 import type { ServedDisk } from "./engine.js";
 import { devicePathIn } from "./export-path.js";
+import type { KernelMoves } from "./kernel-moves.js";
 import type { KernelPart, TakenPart } from "./kernel-part.js";
 
 /** Maximum wait in ms for a program that only looks at a block device, such as udev's. */
@@ -35,6 +37,9 @@ interface KernelDiskOptions {
   readonly mapper: DeviceMapper;
   readonly devices: Pick<DeviceTable, "changes">;
   readonly partsOf: (spec: ExportSpec) => readonly KernelPart[];
+  readonly moves: KernelMoves;
+  /** Reason why no part of the disk moves while it is served; undefined when they may. */
+  readonly whyNoMoves: (spec: ExportSpec) => string | undefined;
   readonly io?: Pick<IoCounters, "follow"> | undefined;
   readonly log: Logger;
 }
@@ -61,6 +66,8 @@ export class KernelDisk implements ServedDisk {
   /** True when the device ends with its last user. */
   #isDraining = false;
   #isWatched = false;
+  /** True once the device is as the spec says: that of a former life may be as an earlier revision said. */
+  #isSettled = false;
   #usersProblem: string | undefined;
   #writingBack: Promise<void> | undefined;
   #ending: Promise<void> | undefined;
@@ -76,7 +83,7 @@ export class KernelDisk implements ServedDisk {
   }
 
   get problem(): string | undefined {
-    return this.#usersProblem;
+    return this.#usersProblem ?? this.#options.moves.problem;
   }
 
   queue(nowMs: number): IoQueue | undefined {
@@ -87,20 +94,36 @@ export class KernelDisk implements ServedDisk {
     return queueOnDevices(path, kernel, legs, nowMs);
   }
 
-  /** Makes the device, or makes it longer, and leads the path to it. */
-  async make(spec: ExportSpec): Promise<void> {
-    const { mapper, partsOf } = this.#options;
+  /**
+   * Makes the device, or brings it to the parts of a later revision, and leads the path to it. `known` are bytes that the disk
+   * has or moves to: no host is asked for them again.
+   */
+  async make(spec: ExportSpec, known: ReadonlySet<string> = new Set()): Promise<void> {
+    const { mapper, partsOf, moves } = this.#options;
     const parts = partsOf(spec);
+    const take = async (part: KernelPart, extent: ExportExtent | undefined): Promise<TakenPart> => {
+      const found = extent && known.has(bytesOf(extent, extent.sizeBytes)) ? await part.find() : undefined;
+      return found ?? part.take();
+    };
     // Waits for all, so that none is made after the end of a disk that cannot be served.
-    const taken = (await Promise.allSettled(parts.map((part) => part.take()))).map((result) => {
+    const taking = parts.map((part, index) => take(part, spec.extents[index]));
+    const taken = (await Promise.allSettled(taking)).map((result) => {
       if (result.status === "rejected") throw result.reason;
       return result.value;
     });
     await this.#requireSameMachines(parts, taken);
-    const table = linearTable(taken.map(({ segment }) => segment));
+    this.#isSettled = false;
+    const placed = await moves.follow(spec, taken);
+    const table = linearTable(placed.map(({ segment }) => segment));
+    const former = { parts: partsOf(this.#spec), taken: this.#taken };
     this.#noteTaken(parts, taken);
-    this.#note(spec, await mapper.ensure({ role: this.#role, table, isReadOnly: spec.readOnly ?? false }));
+    const number = await mapper.ensure({ role: this.#role, table, isReadOnly: spec.readOnly ?? false });
+    this.#note(spec, number);
+    await moves.settle(number);
+    this.#isSettled = true;
     await this.#link();
+    const used = new Set([undefined, ...taken.map(({ nqn }) => nqn)]);
+    for (const [index, part] of former.parts.entries()) if (!used.has(former.taken[index]?.nqn)) await part.leave?.();
   }
 
   /**
@@ -133,7 +156,8 @@ export class KernelDisk implements ServedDisk {
     const parts = this.#options.partsOf(had);
     if (refusalOf(parts) !== undefined) return false;
     const taken = (await Promise.all(parts.map((part) => part.find()))).filter((each) => each !== undefined);
-    if (found.table !== linearTable(taken.map(({ segment }) => segment))) return false;
+    const placed = await this.#options.moves.adopt(had, found, taken);
+    if (placed === undefined || found.table !== linearTable(placed.map(({ segment }) => segment))) return false;
     this.#noteTaken(parts, taken);
     for (const part of parts) part.noteTaken();
     this.#note(had, found.number);
@@ -153,16 +177,24 @@ export class KernelDisk implements ServedDisk {
     this.#isWatched = true;
   }
 
-  whyNotChange({ diskId, limits }: ExportSpec): string | undefined {
+  whyNotChange(spec: ExportSpec): string | undefined {
+    const { diskId, limits } = spec;
+    const whyNoMoves = isMoving(spec) ? this.#options.whyNoMoves(spec) : undefined;
+    if (whyNoMoves !== undefined)
+      return `engine kernel cannot move disk ${diskId} while it serves the disk: ${whyNoMoves}: unpublish the disk`;
     if (limits === undefined) return undefined;
     return `engine kernel cannot limit the I/O of disk ${diskId} while it serves the disk: unpublish the disk and publish it again, and the engine node carries it`;
   }
 
   async change(spec: ExportSpec): Promise<void> {
-    const { extents } = spec;
-    const sizes = (of: ExportSpec) => of.extents.map(({ sizeBytes }) => sizeBytes).join();
-    if (sizes(spec) !== sizes(this.#spec)) await this.make(spec);
-    this.#spec = { ...spec, extents };
+    const former = layoutOf(this.#spec);
+    const isSame = layoutOf(spec).join() === former.join();
+    if (!this.#isSettled || !isSame) await this.make(spec, new Set(former));
+    this.#spec = spec;
+  }
+
+  askMirror(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined {
+    return this.#options.moves.ask(mirrored, bytesPerSecond);
   }
 
   async look(): Promise<void> {
@@ -262,6 +294,7 @@ export class KernelDisk implements ServedDisk {
   async leave(): Promise<void> {
     this.#left.abort();
     this.#unfollow();
+    await this.#options.moves.leave();
   }
 
   #end(): Promise<void> {
@@ -270,17 +303,20 @@ export class KernelDisk implements ServedDisk {
   }
 
   async #endNow(): Promise<void> {
-    const { mapper, partsOf, log } = this.#options;
+    const { mapper, partsOf, moves, log } = this.#options;
     this.#unfollow();
     // The link first, because another disk may get the number of a device that has ended.
     await removeFile(this.path);
     // The fence is the wipe of the legs. The disk's own table may wait for more than one drive.
     await Promise.all(partsOf(this.#spec).map((part) => part.end()));
-    await mapper
-      .cut(this.#role, { isReadOnly: this.#spec.readOnly ?? false })
+    await moves
+      .cut()
+      // Requests that a part holds would hold the disk's.
+      .then((kept) => mapper.cut(this.#role, { isReadOnly: this.#spec.readOnly ?? false, kept }))
       .catch((error: unknown) => log.error({ ...this.#role, error: messageOf(error) }, "disk not taken off its legs"));
     // A device that is still mounted fails all I/O, and goes with its last user.
     await mapper.remove(this.#role, { isDeferred: true });
+    await moves.remove();
   }
 
   /** Ends the disk as soon as a device refuses its session, whose leg is wiped for the same reason. */
@@ -305,6 +341,18 @@ function legsOf(parts: readonly KernelPart[], taken: readonly TakenPart[]): read
   return [...legs].flatMap(([path, deviceId]) =>
     deviceId ? [{ deviceId, path, requests: new KernelRequests() }] : [],
   );
+}
+
+/** Returns the bytes on which the disk's table depends: its own, and those to which they move. */
+function layoutOf({ extents }: ExportSpec): readonly string[] {
+  return extents.flatMap(({ target, ...extent }) => [
+    bytesOf(extent, extent.sizeBytes),
+    target === undefined ? "" : bytesOf(target, extent.sizeBytes),
+  ]);
+}
+
+function bytesOf(device: ExportDevice, sizeBytes: number): string {
+  return `${placeOf(device)} ${sizeBytes} ${device.sessionNumber}`;
 }
 
 function refusalOf(parts: readonly KernelPart[]): string | undefined {

@@ -1,13 +1,29 @@
-import { type HostId, type Logger, messageOf } from "@diskmesh/domain";
+import { type HostId, type Logger, MIB_BYTES, messageOf } from "@diskmesh/domain";
 import type { IoCounters } from "../base/io-counters.js";
+import { AGENT_LIMITS } from "../base/limits.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import { isMoving } from "../model/exports.js";
-import { type DiskRole, isWholeSectors, lastDeviceOf, lastMaking, SECTOR_BYTES } from "../model/mapped-devices.js";
+import {
+  type DiskRole,
+  isWholeSectors,
+  lastDeviceOf,
+  lastMaking,
+  type MappedDevice,
+  SECTOR_BYTES,
+} from "../model/mapped-devices.js";
 import type { ExportDevice, ExportSpec } from "../model/memory.js";
 import type { Engine, ServedDisk } from "./engine.js";
 import { KernelDisk } from "./kernel-disk.js";
+import type { KernelMoveLimits } from "./kernel-move.js";
+import { KernelMoves } from "./kernel-moves.js";
 import { type KernelPart, LocalKernelPart } from "./kernel-part.js";
+
+const MOVE_LIMITS: KernelMoveLimits = {
+  windowBytes: 1024 * MIB_BYTES,
+  targetTimeoutMs: AGENT_LIMITS.mirrorTargetTimeoutMs,
+  heldRequestMs: 2_000,
+};
 
 /** Parts of disks on devices of other hosts. */
 export interface RemoteKernelParts {
@@ -27,6 +43,7 @@ interface KernelEngineOptions {
   readonly devices: DeviceTable;
   readonly mapper: DeviceMapper;
   readonly remote: RemoteKernelParts;
+  readonly moves?: KernelMoveLimits | undefined;
   /** Counters of the disks' I/O. */
   readonly io?: Pick<IoCounters, "follow"> | undefined;
   readonly log: Logger;
@@ -63,10 +80,19 @@ export class KernelEngine implements Engine {
     return extents.filter(({ hostId }) => hostId !== this.#options.hostId);
   }
 
+  /** Returns why no part of the disk moves while this engine serves it; undefined when they may. */
+  #whyNoMoves(spec: ExportSpec): string | undefined {
+    const { mapper, hostId, remote } = this.#options;
+    const isElsewhere = spec.extents.some(({ target }) => target !== undefined && target.hostId !== hostId);
+    const whyNotThere = isElsewhere && remote.whyNot && `a part of it is to be on another host, and ${remote.whyNot}`;
+    return mapper.whyNoMirror ?? (whyNotThere || undefined);
+  }
+
   /** Returns why no host could serve the disk by this engine. */
   #whyNever(spec: ExportSpec): string | undefined {
     if (spec.exportKind === "NBD") return "it is to be an NBD socket";
-    if (isMoving(spec)) return "a part of it moves";
+    const whyNoMoves = isMoving(spec) ? this.#options.mapper.whyNoMirror : undefined;
+    if (whyNoMoves !== undefined) return `a part of it moves, and ${whyNoMoves}`;
     if (spec.limits !== undefined) return "its I/O is limited";
     if (spec.extents.some((part) => ![part.offsetBytes ?? 0, part.sizeBytes].every(isWholeSectors)))
       return `a part of it is no multiple of ${SECTOR_BYTES} bytes`;
@@ -74,11 +100,8 @@ export class KernelEngine implements Engine {
   }
 
   async serve(spec: ExportSpec): Promise<ServedDisk> {
-    const { mapper } = this.#options;
     const { diskId, sessionNumber } = spec;
-    this.#making ??= lastMaking(await mapper.list());
-    this.#making += 1;
-    const disk = this.#disk(spec, { kind: "disk", sessionNumber, making: this.#making, diskId });
+    const disk = this.#disk(spec, { kind: "disk", sessionNumber, making: await this.#nextMaking(), diskId });
     try {
       await disk.make(spec);
       return disk;
@@ -86,6 +109,12 @@ export class KernelEngine implements Engine {
       await disk.end();
       throw error;
     }
+  }
+
+  async #nextMaking(): Promise<number> {
+    this.#making ??= lastMaking(await this.#options.mapper.list());
+    this.#making += 1;
+    return this.#making;
   }
 
   async adopt(spec: ExportSpec): Promise<ServedDisk | undefined> {
@@ -102,10 +131,15 @@ export class KernelEngine implements Engine {
 
   async endLeftovers(isServed: (sessionNumber: number) => boolean): Promise<void> {
     const { mapper, log } = this.#options;
-    const left = (await mapper.list()).filter(({ role }) => role.kind === "disk" && !isServed(role.sessionNumber));
-    for (const { role } of left)
+    const isLeft = ({ role }: MappedDevice) => "making" in role && !isServed(role.sessionNumber);
+    const left = (await mapper.list()).filter(isLeft);
+    const parts = left.filter(({ role }) => role.kind === "part");
+    const disks = left.filter(({ role }) => role.kind === "disk");
+    const kept = parts.map(({ number }) => number);
+    // Requests that a part holds would hold its disk's.
+    for (const { role } of [...parts, ...disks])
       try {
-        const failure = await mapper.cut(role);
+        const failure = await mapper.cut(role, { kept });
         if (failure !== undefined) log.error({ ...role, reason: failure }, "drives not flushed at the end of a disk");
         await mapper.remove(role, { isDeferred: true });
         log.info({ ...role }, "device of a disk that is not served any more removed");
@@ -116,15 +150,22 @@ export class KernelEngine implements Engine {
   }
 
   #disk(spec: ExportSpec, role: DiskRole): KernelDisk {
-    return new KernelDisk(spec, role, { ...this.#options, partsOf: (of) => this.#partsOf(of) });
+    const { mapper, moves: limits = MOVE_LIMITS, log } = this.#options;
+    const partOf = (device: ExportDevice, of: ExportSpec) => this.#partOf(device, of);
+    const moves = new KernelMoves({ mapper, role, nextMaking: () => this.#nextMaking(), partOf, limits, log });
+    const partsOf = (of: ExportSpec) => of.extents.map((extent) => partOf(extent, of));
+    return new KernelDisk(spec, role, {
+      ...this.#options,
+      partsOf,
+      moves,
+      whyNoMoves: (of) => this.#whyNoMoves(of),
+    });
   }
 
-  #partsOf(spec: ExportSpec): readonly KernelPart[] {
+  #partOf(device: ExportDevice, spec: ExportSpec): KernelPart {
     const { devices, hostId, remote } = this.#options;
-    return spec.extents.map((extent) => {
-      const { deviceId, offsetBytes = 0, sizeBytes, sessionNumber = spec.sessionNumber } = extent;
-      if (extent.hostId !== hostId) return remote.of(extent, spec);
-      return new LocalKernelPart(devices.get(deviceId), sessionNumber, { offsetBytes, sizeBytes });
-    });
+    const { deviceId, offsetBytes = 0, sizeBytes, sessionNumber = spec.sessionNumber } = device;
+    if (device.hostId !== hostId) return remote.of(device, spec);
+    return new LocalKernelPart(devices.get(deviceId), sessionNumber, { offsetBytes, sizeBytes });
   }
 }

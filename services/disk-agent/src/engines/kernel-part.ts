@@ -24,6 +24,8 @@ export interface KernelPart {
   refusal(): string | undefined;
   /** Returns why the block device of the part does no I/O now; undefined when it does. */
   problem(): Promise<string | undefined>;
+  /** Ends what only this part of its disk has used. Absent for a part whose end the device's host decides alone. */
+  leave?(): Promise<void>;
   /** Ends the part. Resolves once no I/O of the session can begin there, and none is left that this host knows of. */
   end(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { type DriveErrors, openDriveErrors } from "../devices/drive-errors.js";
 import type { Engine, EngineName } from "../engines/engine.js";
 import { GuardedFiles } from "../files/guarded-files.js";
 import { type FileOpener, makeFileOpener } from "../files/open-file.js";
-import { DeviceMapper, whyNoKernel } from "../kernel/device-mapper.js";
+import { DeviceMapper, dmsetup, whyNoKernel, whyNoMirror } from "../kernel/device-mapper.js";
 import { makeNvme, type Nvme, type NvmeConfig } from "../kernel/nvme.js";
 import { Verbs } from "../kernel/verbs.js";
 import { whyNoWireGuard } from "../kernel/wireguard.js";
@@ -37,8 +37,9 @@ export async function chooseEngine(
 ): Promise<Chosen> {
   const { engine: named, baseFolder, requireFileLocks } = config;
   const { engine, whyNotKernel } = await choose(named);
-  log.info({ engine, whyNotKernel }, "data path engine chosen");
-  const mapper = new DeviceMapper(realpathSync(baseFolder));
+  const whyNoMoves = engine === "kernel" ? await whyNoMirror() : undefined;
+  log.info({ engine, whyNotKernel, whyNoMoves }, "data path engine chosen");
+  const mapper = new DeviceMapper(realpathSync(baseFolder), dmsetup, whyNoMoves);
   const files = makeFileOpener({ requireLocks: requireFileLocks });
   if (engine === "kernel") {
     const driveErrors = await openDriveErrors(log);
@@ -65,6 +66,8 @@ export async function describeEngine({
   try {
     const { engine, whyNotKernel } = await choose(named);
     const reasons = whyNotKernel === undefined ? [] : [`not kernel: ${whyNotKernel}`];
+    const whyNoMoves = engine === "kernel" ? await whyNoMirror() : undefined;
+    if (whyNoMoves !== undefined) reasons.push(`disks in use do not move: ${whyNoMoves}`);
     const driveErrors = engine === "kernel" ? await openDriveErrors(silentLogger) : undefined;
     if (typeof driveErrors === "string") reasons.push(driveErrors);
     else await driveErrors?.close();

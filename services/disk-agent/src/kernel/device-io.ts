@@ -1,10 +1,19 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import { basename } from "node:path";
 import type { DeviceIo } from "../base/io-counters.js";
 import type { OpenSince } from "../model/io-queue.js";
 
 /** The kernel counts in sectors of this size, whatever the device's block size is. */
 const SECTOR_BYTES = 512;
+
+/** Returns the path of the block device with a number such as `254:3`; undefined when it does not exist. */
+export function blockDeviceAt(number: string): string | undefined {
+  try {
+    return `/dev/${basename(readlinkSync(`/sys/dev/block/${number}`))}`;
+  } catch {
+    return undefined;
+  }
+}
 
 /** Returns the kernel's counters of a block device; undefined when the device does not exist. */
 export function readDeviceIo(device: string): DeviceIo | undefined {

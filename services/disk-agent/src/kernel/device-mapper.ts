@@ -4,8 +4,10 @@ import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
 import {
+  type CutOptions,
   createdNumber,
   cutSteps,
+  eventsOf,
   holdStep,
   INFO_COLUMNS,
   inOrderOfEnd,
@@ -47,8 +49,15 @@ export class DeviceMapper {
   readonly #owner: string;
   readonly #call: Dmsetup;
 
-  /** `baseFolder`, a real path, tells apart the agents of a machine. */
-  constructor(baseFolder: string, call: Dmsetup = dmsetup) {
+  /**
+   * `baseFolder`, a real path, tells apart the agents of a machine. `whyNoMirror` is the reason why no part of a disk in use
+   * moves; undefined when parts may.
+   */
+  constructor(
+    baseFolder: string,
+    call: Dmsetup = dmsetup,
+    readonly whyNoMirror?: string,
+  ) {
     this.#call = call;
     this.#owner = createHash("sha256").update(baseFolder).digest("hex").slice(0, 12);
   }
@@ -113,18 +122,29 @@ export class DeviceMapper {
    * Waits for a drive that hangs. A device that does not exist has no I/O. Returns why a drive could not be flushed, after
    * which acknowledged writes may be lost; undefined when all were.
    */
-  async cut(role: MappedRole, { isReadOnly = false } = {}): Promise<string | undefined> {
+  async cut(role: MappedRole, options: CutOptions = {}): Promise<string | undefined> {
     const found = await this.find(role);
     if (found === undefined) return undefined;
-    const below = numbersBelow(found);
+    const below = numbersBelow(found, options.kept);
     let failure: string | undefined;
     // Without a timeout: a call that was ended would leave the device as it was.
     if (below.length > 0) {
       await unlessGone(this.#call(holdStep(this.#owner, role), 0));
       failure = await flushDrives(below.map(pathOf));
     }
-    for (const step of cutSteps(this.#owner, found, isReadOnly)) await unlessGone(this.#call(step, 0));
+    for (const step of cutSteps(this.#owner, found, options)) await unlessGone(this.#call(step, 0));
     return failure;
+  }
+
+  /** Returns what the kernel says of a device's copies, and the number of its events right before that. */
+  async lookAtCopies(role: MappedRole): Promise<{ readonly status: string; readonly events: number }> {
+    const status = await this.#call(["status", "-v", nameOf(this.#owner, role)]);
+    return { status, events: eventsOf(status) };
+  }
+
+  /** Flushes the drives below a device. Returns why that failed; waits for a drive that hangs. */
+  flush(number: string): Promise<string | undefined> {
+    return flushDrives([pathOf(number)]);
   }
 
   /** Removes the device. Throws while somebody has it open, unless `isDeferred`: then it is removed with its last user. */
@@ -177,6 +197,17 @@ export async function whyNoKernel(): Promise<string | undefined> {
     return messageOf(error);
   }
   return undefined;
+}
+
+/** Returns why this host's kernel cannot move a part of a disk in use; undefined when it can. */
+export async function whyNoMirror(): Promise<string | undefined> {
+  try {
+    if (/^mirror /m.test(await dmsetup(["targets"]))) return undefined;
+    await runProgram("modprobe", ["dm-mirror"]);
+    return undefined;
+  } catch (error) {
+    return `device-mapper has no target mirror: load the module dm-mirror (${messageOf(error)})`;
+  }
 }
 
 /** Arguments of the list of all devices; the name of one may follow. */

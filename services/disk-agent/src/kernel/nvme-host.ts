@@ -110,9 +110,9 @@ export class NvmeHost {
     return (await this.#controllers()).flatMap(({ nqn }) => parseNqn(nqn)?.hostId ?? []);
   }
 
-  /** Ends the connections of a session. */
-  async disconnect(sessionNumber: number): Promise<void> {
-    await this.#disconnect((session) => session === sessionNumber);
+  /** Ends the connections to the host of a namespace in its session. */
+  async disconnect(name: NamespaceName): Promise<void> {
+    await this.#disconnect((_, nqn) => isSubsystemOf(nqn, name));
   }
 
   /** Ends the connections of sessions that this host does not serve. */
@@ -120,11 +120,11 @@ export class NvmeHost {
     await this.#disconnect((session) => !isServed(session));
   }
 
-  async #disconnect(isEnding: (sessionNumber: number) => boolean): Promise<void> {
+  async #disconnect(isEnding: (sessionNumber: number, nqn: string) => boolean): Promise<void> {
     const { verbs, log } = this.#options;
     const ends = (await this.#controllers()).map(async ({ name, nqn }) => {
       const { sessionNumber } = parseNqn(nqn) ?? {};
-      if (sessionNumber === undefined || !isEnding(sessionNumber)) return;
+      if (sessionNumber === undefined || !isEnding(sessionNumber, nqn)) return;
       const what = `the end of the connection to NVMe/TCP subsystem ${nqn}`;
       try {
         await verbs.run(nqn, { what, script: DISCONNECT, args: [name, nqn] });

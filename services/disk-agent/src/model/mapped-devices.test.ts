@@ -4,6 +4,7 @@ import {
   createdNumber,
   cutSteps,
   type DiskRole,
+  eventsOf,
   inOrderOfEnd,
   isOnOthers,
   isWiped,
@@ -30,6 +31,7 @@ const guard: MappedRole = { kind: "guard", drive: "7:0", sequence: 5, isOnFile: 
 const onFile: MappedRole = { ...guard, isOnFile: true };
 const leg: MappedRole = { kind: "leg", sessionNumber: 7, offsetBytes: 4096, deviceId: "a-1" as DeviceId };
 const disk: DiskRole = { kind: "disk", sessionNumber: 7, making: 1, diskId: "d_1" as DiskId };
+const part: MappedRole = { ...disk, kind: "part", making: 2 };
 const TABLE = "0 2048 linear 7:0 0";
 
 function has(role: MappedRole, of: Partial<MappedDevice> = {}): MappedDevice {
@@ -40,7 +42,7 @@ function has(role: MappedRole, of: Partial<MappedDevice> = {}): MappedDevice {
 const verbs = (steps: readonly (readonly string[])[]) => steps.map(([verb]) => verb);
 
 describe("names of device-mapper's devices", () => {
-  for (const role of [guard, onFile, leg, disk])
+  for (const role of [guard, onFile, leg, disk, part])
     it(`say what ${nameOf("", role)} is`, () => {
       expect(parseUuid(OWNER, uuidOf(OWNER, role))).to.deep.equal(role);
       expect(parseUuid("ba9876543210", uuidOf(OWNER, role))).to.equal(undefined);
@@ -245,10 +247,16 @@ describe("a disk's device", () => {
     expect(isOnOthers(has(disk, { number: "254:9", table: "0 8 error" }))).to.equal(false);
   });
 
+  it("has as many events as the kernel says", () => {
+    expect(
+      eventsOf("Open count:        0\nEvent number:      12\nMajor, minor:      254, 9\n\n0 8 linear \n"),
+    ).to.equal(12);
+  });
+
   it("is cut off its legs by a wipe, and keeps its parts on other hosts", () => {
     const name = nameOf(OWNER, disk);
     const cut = (table: string, isReadOnly = false) =>
-      cutSteps(OWNER, has(disk, { number: "254:9", table }), isReadOnly);
+      cutSteps(OWNER, has(disk, { number: "254:9", table }), { isReadOnly });
     const wiped = [["wipe_table", "--noflush", "--nolockfs", name]];
     for (const table of ["0 8 linear 254:1 0", "0 8 error", ""]) expect(cut(table)).to.deep.equal(wiped);
     const mixed = "0 8 linear 254:1 0\n8 8 linear 259:1 0";
@@ -257,6 +265,24 @@ describe("a disk's device", () => {
       ["resume", "--noflush", "--nolockfs", name],
     ]);
     expect(cut("0 8 linear 259:1 0")).to.deep.equal([]);
+  });
+
+  it("is cut off both copies of a part, and stays on the part's device that was cut itself", () => {
+    const mirror = (first: string, second: string) =>
+      `0 8 mirror core 2 8 nosync 2 ${first} 4 ${second} 6 1 handle_errors`;
+    const number = "254:9";
+    expect(numbersBelow({ number, table: mirror("254:1", "254:2") })).to.deep.equal(["254:1", "254:2"]);
+    for (const [table, rest] of [
+      [mirror("254:1", "254:2"), "0 8 error"],
+      [mirror("254:1", "259:2"), "0 8 linear 259:2 6"],
+      [mirror("259:1", "259:2"), "0 8 linear 259:1 4"],
+    ] as const)
+      expect(withoutOwn({ number, table })).to.equal(rest);
+    const table = "0 8 linear 254:5 0\n8 8 linear 254:1 0";
+    expect(withoutOwn({ number, table }, ["254:5"])).to.equal("0 8 linear 254:5 0\n8 8 error");
+    expect(numbersBelow({ number, table }, ["254:5"])).to.deep.equal(["254:1"]);
+    const cut = cutSteps(OWNER, has(disk, { number, table: "0 8 linear 254:5 0" }), { kept: ["254:5"] });
+    expect(cut).to.deep.equal([]);
   });
 
   it("lies on each of its legs once, and on no other driver's device", () => {
@@ -270,8 +296,8 @@ describe("a disk's device", () => {
   });
 
   it("ends after the wipe of its legs, and before their removal", () => {
-    const { wipe, remove } = inOrderOfEnd([has(guard), has(disk), has(leg)]);
-    expect(wipe).to.deep.equal([leg, disk]);
-    expect(remove).to.deep.equal([disk, leg, guard]);
+    const { wipe, remove } = inOrderOfEnd([has(guard), has(disk), has(leg), has(part)]);
+    expect(wipe).to.deep.equal([leg, part, disk]);
+    expect(remove).to.deep.equal([disk, part, leg, guard]);
   });
 });

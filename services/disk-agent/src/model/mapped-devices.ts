@@ -16,7 +16,8 @@ export type MappedRole =
       readonly offsetBytes: number;
       readonly deviceId: DeviceId;
     }
-  | DiskRole;
+  | DiskRole
+  | PartRole;
 
 /** Claims a drive, so that nobody else opens it. */
 export interface GuardRole {
@@ -35,6 +36,11 @@ export interface DiskRole {
   /** Tells apart the devices of a disk in one session: a former one may still be mounted. */
   readonly making: number;
   readonly diskId: DiskId;
+}
+
+/** A part of a disk while it moves: below the disk's device, and on the legs of the part's copies. */
+export interface PartRole extends Omit<DiskRole, "kind"> {
+  readonly kind: "part";
 }
 
 /** A device that the kernel has. */
@@ -65,7 +71,7 @@ function keyOf(role: MappedRole): string {
   if (role.kind === "guard")
     return `${role.isOnFile ? "file" : "guard"}-${role.drive.replace(":", "_")}-${role.sequence}`;
   if (role.kind === "leg") return `leg-${role.sessionNumber}-${role.offsetBytes}-${role.deviceId}`;
-  return `disk-${role.sessionNumber}-${role.making}-${role.diskId}`;
+  return `${role.kind}-${role.sessionNumber}-${role.making}-${role.diskId}`;
 }
 
 /** Returns the name of an agent's device. `owner` tells apart the agents of a machine. At most 124 of 127 characters. */
@@ -80,7 +86,7 @@ export function uuidOf(owner: string, role: MappedRole): string {
 const PATTERNS = {
   guard: /^(guard|file)-(\d+_\d+)-(\d{1,16})$/,
   leg: /^leg-(\d{1,16})-(\d{1,16})-(.+)$/,
-  disk: /^disk-(\d{1,16})-(\d{1,16})-(.+)$/,
+  disk: /^(?:disk|part)-(\d{1,16})-(\d{1,16})-(.+)$/,
 };
 
 /** Returns what the UUID of an agent's device says; undefined for a UUID of another agent, or of another program. */
@@ -99,7 +105,8 @@ export function parseUuid(owner: string, uuid: string): MappedRole | undefined {
   try {
     if (key.startsWith("leg-"))
       return { kind: "leg", sessionNumber, offsetBytes: Number(second), deviceId: parseDeviceId(id) };
-    return { kind: "disk", sessionNumber, making: Number(second), diskId: parseDiskId(id) };
+    const kind = key.startsWith("part-") ? "part" : "disk";
+    return { kind, sessionNumber, making: Number(second), diskId: parseDiskId(id) };
   } catch {
     return undefined;
   }
@@ -184,17 +191,49 @@ export function sizeOfTable(table: string): number {
   return (start + size) * SECTOR_BYTES;
 }
 
-/** Returns whether a part of the device lies on another driver's device than device-mapper's: a disk's part on another host. */
-export function isOnOthers(device: Pick<MappedDevice, "number" | "table">): boolean {
-  return /^\d+ \d+ linear /m.test(withoutOwn(device));
+/** A device of which a line of a table consists, or to which it writes. */
+interface Below {
+  readonly on: string;
+  readonly startSectors: string;
 }
 
-/** Returns the table of the device with errors in place of what lies on devices of device-mapper. */
-export function withoutOwn({ number, table }: Pick<MappedDevice, "number" | "table">): string {
-  const [major] = number.split(":");
-  return table.replace(/^(\d+ \d+) linear (\d+):.*$/gm, (line, range: string, on: string) =>
-    on === major ? `${range} error` : line,
-  );
+/** Returns the devices of a line of a table: one, or both legs of a mirror. */
+function belowOf(line: string): readonly Below[] {
+  const [, one = "", start = ""] = /^\d+ \d+ linear (\d+:\d+) (\d+)$/.exec(line) ?? [];
+  if (one !== "") return [{ on: one, startSectors: start }];
+  const [, first = "", at = "", second = "", then = ""] =
+    /^\d+ \d+ mirror .* 2 (\d+:\d+) (\d+) (\d+:\d+) (\d+)(?: \d+ \w+)*$/.exec(line) ?? [];
+  if (first === "") return [];
+  return [
+    { on: first, startSectors: at },
+    { on: second, startSectors: then },
+  ];
+}
+
+type Stacked = Pick<MappedDevice, "number" | "table">;
+
+function isOwn({ number }: Pick<Stacked, "number">, { on }: Below, kept: readonly string[]): boolean {
+  return on.split(":")[0] === number.split(":")[0] && !kept.includes(on);
+}
+
+/**
+ * Returns whether a part of the device lies on another driver's device than device-mapper's, such as a disk's part on another
+ * host, or on one of the devices `kept`.
+ */
+export function isOnOthers(device: Stacked, kept: readonly string[] = []): boolean {
+  return device.table.split("\n").some((line) => belowOf(line).some((below) => !isOwn(device, below, kept)));
+}
+
+/** Returns the table of the device with errors in place of what lies on devices of device-mapper that are not kept. */
+export function withoutOwn(device: Stacked, kept: readonly string[] = []): string {
+  const lines = device.table.split("\n").map((line) => {
+    const below = belowOf(line);
+    const other = below.find((each) => !isOwn(device, each, kept));
+    if (below.length === 0 || (below.length === 1 && other !== undefined)) return line;
+    const [start, size] = line.split(" ");
+    return other === undefined ? `${start} ${size} error` : `${start} ${size} linear ${other.on} ${other.startSectors}`;
+  });
+  return lines.join("\n");
 }
 
 /** Returns whether the device was wiped: all of its I/O fails. */
@@ -243,11 +282,15 @@ export function createdNumber(output: string): string | undefined {
   return minor === undefined ? undefined : `${major}:${minor}`;
 }
 
-/** Returns the numbers of the devices of device-mapper on which the device lies. */
-export function numbersBelow({ number, table }: Pick<MappedDevice, "number" | "table">): readonly string[] {
-  const [major] = number.split(":");
-  const numbers = [...table.matchAll(/^\d+ \d+ linear (\d+:\d+) /gm)].map(([, on = ""]) => on);
-  return [...new Set(numbers)].filter((on) => on.startsWith(`${major}:`));
+/** Returns the number of events of a device from what `dmsetup status -v` has printed. */
+export function eventsOf(output: string): number {
+  return Number(/^Event number:\s+(\d+)$/m.exec(output)?.[1] ?? 0);
+}
+
+/** Returns the numbers of the devices of device-mapper on which the device lies, without those that are kept. */
+export function numbersBelow(device: Stacked, kept: readonly string[] = []): readonly string[] {
+  const below = device.table.split("\n").flatMap(belowOf);
+  return [...new Set(below.filter((each) => isOwn(device, each, kept)).map(({ on }) => on))];
 }
 
 /** Returns the call of dmsetup after which no I/O of the device is in flight, and all later I/O waits for a resume. */
@@ -255,14 +298,24 @@ export function holdStep(owner: string, role: MappedRole): readonly string[] {
   return ["suspend", "--noflush", "--nolockfs", nameOf(owner, role)];
 }
 
+export interface CutOptions {
+  readonly isReadOnly?: boolean;
+  /** Numbers of devices below that were cut themselves, and on which the device stays. */
+  readonly kept?: readonly string[];
+}
+
 /**
  * Returns the calls of dmsetup that take a held device off the agent's own devices. A disk with parts on other hosts keeps
  * those: nothing has flushed them, and a device without a table would acknowledge flushes.
  */
-export function cutSteps(owner: string, found: MappedDevice, isReadOnly: boolean): readonly (readonly string[])[] {
-  if (!isOnOthers(found)) return [["wipe_table", "--noflush", "--nolockfs", nameOf(owner, found.role)]];
-  const table = withoutOwn(found);
+export function cutSteps(
+  owner: string,
+  found: MappedDevice,
+  { isReadOnly = false, kept = [] }: CutOptions = {},
+): readonly (readonly string[])[] {
   const name = nameOf(owner, found.role);
+  if (!isOnOthers(found, kept)) return [["wipe_table", "--noflush", "--nolockfs", name]];
+  const table = withoutOwn(found, kept);
   return table === found.table ? [] : [["load", name, ...contentOf(table, isReadOnly)], resume(name)];
 }
 
@@ -271,9 +324,9 @@ export function removeStep(owner: string, role: MappedRole, { isDeferred = false
   return ["remove", ...(isDeferred ? ["--deferred"] : []), nameOf(owner, role)];
 }
 
-/** Returns the highest making of any disk's device; 0 for none. */
+/** Returns the highest making of any disk's or part's device; 0 for none. */
 export function lastMaking(found: readonly MappedDevice[]): number {
-  return Math.max(0, ...found.map(({ role }) => (role.kind === "disk" ? role.making : 0)));
+  return Math.max(0, ...found.map(({ role }) => ("making" in role ? role.making : 0)));
 }
 
 /** Returns the device that was made last of a disk in a session. */
@@ -297,5 +350,6 @@ export function inOrderOfEnd(found: readonly MappedDevice[]): {
   readonly remove: readonly MappedRole[];
 } {
   const of = (kind: MappedRole["kind"]) => found.map(({ role }) => role).filter((role) => role.kind === kind);
-  return { wipe: [...of("leg"), ...of("disk")], remove: [...of("disk"), ...of("leg"), ...of("guard")] };
+  const wipe = [...of("leg"), ...of("part"), ...of("disk")];
+  return { wipe, remove: [...of("disk"), ...of("part"), ...of("leg"), ...of("guard")] };
 }

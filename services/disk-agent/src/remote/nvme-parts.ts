@@ -145,7 +145,12 @@ class NvmePart implements KernelPart {
     return this.#options.nvme.host.problemOf(this.#name);
   }
 
+  leave(): Promise<void> {
+    return this.end();
+  }
+
+  /** Ends the connection, which is that of all parts of the session on the device's host. */
   end(): Promise<void> {
-    return this.#options.nvme.host.disconnect(this.#sessionNumber);
+    return this.#options.nvme.host.disconnect(this.#name);
   }
 }

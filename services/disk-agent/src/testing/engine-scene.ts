@@ -46,6 +46,7 @@ const ENGINE_LIMITS = {
     targetTimeoutMs: 2_000,
     heldTimeoutMs: 2_000,
   },
+  moves: { windowBytes: 256 * 1024, targetTimeoutMs: 5_000, heldRequestMs: 1_000 },
 };
 
 export type DiskClient = Pick<
@@ -93,6 +94,8 @@ export class EngineScene {
       /** True where the engine kernel gets regular files instead of drives. */
       readonly hasRegularFiles?: boolean;
       readonly dmsetup?: Dmsetup;
+      /** Reason why the kernel moves no disk in use. */
+      readonly whyNoMirror?: string;
       /** Another host than `host-1`, and its NVMe/TCP. */
       readonly hostId?: HostId;
       readonly nvme?: Nvme;
@@ -104,7 +107,7 @@ export class EngineScene {
     const at = (id: string, file: string, offsetBytes = 0) => ({ id, file, offsetBytes, sizeBytes });
     const devices = [at("a", "a"), at("b", "b"), at("c", "shared"), at("d", "shared", sizeBytes)];
     const folder = former?.folder ?? temporaryFolder();
-    this.mapper = engine === "kernel" ? new DeviceMapper(folder, options.dmsetup) : undefined;
+    this.mapper = engine === "kernel" ? new DeviceMapper(folder, options.dmsetup, options.whyNoMirror) : undefined;
     this.#hasDrives = this.mapper !== undefined && !options.hasRegularFiles;
     this.hostId = options.hostId ?? HOST;
     this.#nvme = options.nvme;
@@ -152,7 +155,7 @@ export class EngineScene {
     if (this.mapper !== undefined && name === "kernel") {
       const { nvme = { host: nvmeOf(NO_NVME, log).host, whyNot: "the test has one host" } } = { nvme: this.#nvme };
       const remote = new NvmeParts({ nvme, ledger, log });
-      return new KernelEngine({ ...common, mapper: this.mapper, remote, io: this.io });
+      return new KernelEngine({ ...common, mapper: this.mapper, remote, moves: ENGINE_LIMITS.moves, io: this.io });
     }
     return new NodeEngine({ ...common, listenNbd: (options) => NbdServer.listen(options, this.io) });
   }
