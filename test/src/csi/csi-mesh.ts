@@ -14,8 +14,8 @@ import { TestMesh } from "../mesh/test-mesh.js";
 import { CAPABILITY, NodeOrder } from "./node-order.js";
 
 export const VOLUME_BYTES = 16 * MIB_BYTES;
-/** A device has the slices of one volume, of which one is for the record beside the data. */
-const DEVICE_BYTES = HEAD_BYTES + VOLUME_BYTES + MIB_BYTES;
+/** Slices of a volume, of which one is for the record beside the data. */
+const SLICES_BYTES = VOLUME_BYTES + MIB_BYTES;
 
 const CLOUD_CONFIG = `azs:
 - name: z1
@@ -30,6 +30,8 @@ interface CsiMeshOptions {
   readonly nodes?: "instances" | "hosts";
   readonly hosts: number;
   readonly devicesPerHost: number;
+  /** Volumes for which a device has slices; 1 by default. */
+  readonly volumesPerDevice?: number;
   readonly maxVolumesPerNode?: number;
 }
 
@@ -54,9 +56,10 @@ export class CsiMesh implements AsyncDisposable {
   ) {}
 
   static async start(options: CsiMeshOptions): Promise<CsiMesh> {
-    const { nodes = "instances", hosts, devicesPerHost, maxVolumesPerNode = 0 } = options;
+    const { nodes = "instances", hosts, devicesPerHost, volumesPerDevice = 1, maxVolumesPerNode = 0 } = options;
+    const deviceSizeBytes = HEAD_BYTES + volumesPerDevice * SLICES_BYTES;
     const overrides = { "disk-agent": { engine: process.env.DISKMESH_ENGINE ?? "auto" } };
-    const mesh = await TestMesh.start(wholeFleet({ hosts, devicesPerHost, deviceSizeBytes: DEVICE_BYTES, overrides }));
+    const mesh = await TestMesh.start(wholeFleet({ hosts, devicesPerHost, deviceSizeBytes, overrides }));
     const csi = new CsiMesh(mesh, nodes);
     try {
       await csi.#startDrivers(maxVolumesPerNode);

@@ -5,6 +5,7 @@ import { skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CsiMesh, needBlockDevices, VOLUME_BYTES } from "./csi-mesh.js";
 
+const TIMEOUT_MS = 1_200_000;
 /** Specs that do not apply: the driver has no snapshots or clones, and the health of single volumes only. */
 const OMITTED = [
   /snapshot/i,
@@ -24,8 +25,14 @@ describe("csi-sanity against a mesh", () => {
     ["block", "hosts"],
   ] as const)
     it(`passes every spec that applies, with ${access} volumes on ${nodes}`, async function () {
-      this.timeout(1_200_000);
-      await using csi = await CsiMesh.start({ nodes, hosts: 1, devicesPerHost: 48, maxVolumesPerNode: 3 });
+      this.timeout(TIMEOUT_MS);
+      await using csi = await CsiMesh.start({
+        nodes,
+        hosts: 1,
+        devicesPerHost: 2,
+        volumesPerDevice: 5,
+        maxVolumesPerNode: 3,
+      });
       const report = await sanity(csi.drivers[0]?.socketPath ?? "", access, csi.parameters);
       expect(report.failed, report.output).to.deep.equal([]);
       expect(report.skipped.filter((name) => !OMITTED.some((rule) => rule.test(name)))).to.deep.equal([]);
@@ -51,6 +58,8 @@ async function sanity(socketPath: string, access: string, parameters: Readonly<R
     "csi.testnodevolumeattachlimit": true,
     "ginkgo.junit-report": file("report.xml"),
     "ginkgo.no-color": true,
+    // Less than the test has, so that the report names the spec that hangs.
+    "ginkgo.timeout": `${TIMEOUT_MS - 120_000}ms`,
   };
   const child = spawn(
     "csi-sanity",

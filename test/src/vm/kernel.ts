@@ -22,6 +22,8 @@ const FAILING = {
   flushes: ["-device", "virtio-blk-pci,drive=flushes"],
 };
 const FAILING_SECTOR = 2048;
+/** Features of a processor with which TCG is slower than without them. */
+const SLOW_FEATURES = ["la57", "erms", "fsrm", "pku"];
 const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
 /** Modules of the trials. Kernels that have some built in lack their modules. */
 const MODULES = [
@@ -225,7 +227,7 @@ async function qemu(
     "qemu-system-x86_64",
     // The clock counts instructions, so that a busy machine makes the virtual one slow, and nothing late.
     ...["-icount", "shift=0"],
-    ...["-accel", "tcg", "-cpu", "max,la57=off", "-smp", "1"],
+    ...["-accel", "tcg", "-cpu", `max,${SLOW_FEATURES.map((name) => `${name}=off`).join(",")}`, "-smp", "1"],
     ...(seesMachine ? sharedMemory(folder) : ["-m", "1024"]),
     ...["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"],
     ...Object.entries(FAILING).flatMap(([name, args]) => ["-blockdev", failingBlocks(name), ...args]),

@@ -35,6 +35,7 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   ],
   between: async () => [await import("./trials/between.js"), await import("./trials/between-kills.js")],
   mesh: () => import("./trials/whole-mesh.js"),
+  sanity: () => import("./trials/sanity.js"),
   wireguard: () => import("./trials/wireguard.js"),
 };
 

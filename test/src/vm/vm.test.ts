@@ -4,8 +4,8 @@ import { findPlace, Kernel, TRIALS } from "./kernel.js";
 
 /** Above the time limits of a start and of a test. */
 const TIMEOUT_MS = 1_800_000;
-/** Suite of whole meshes, whose processes share one slow processor. */
-const MESH = "mesh";
+/** Suites of whole meshes, whose processes share one slow processor. */
+const MESHES = ["mesh", "sanity"];
 const MESH_TIMEOUT_MS = 3_600_000;
 
 const titles: Record<string, string[]> = JSON.parse(
@@ -18,7 +18,7 @@ const rounds = Number(ROUNDS ?? 1);
 
 for (const suite of chosen)
   describe(`in a kernel with device-mapper, ${suite}`, function () {
-    const seesMachine = suite === MESH;
+    const seesMachine = MESHES.includes(suite);
     this.timeout(seesMachine ? MESH_TIMEOUT_MS : TIMEOUT_MS);
     let kernel: Kernel | undefined;
 
