@@ -139,6 +139,12 @@ export function specBetween(
   return { ...spec, extents };
 }
 
+/** Returns a disk on devices of the host that uses it. */
+export function specHere(hostId: HostId, sessionNumber: number, ids: readonly string[]): ReturnType<typeof specOf> {
+  const spec = specOf(DISK, sessionNumber, ids);
+  return { ...spec, extents: spec.extents.map((extent) => ({ ...extent, hostId })) };
+}
+
 /** Ends what a storage host has left in the kernel. */
 export async function endStorage(storage: EngineScene): Promise<void> {
   const { target } = nvmeFor(STORAGE);

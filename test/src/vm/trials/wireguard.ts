@@ -11,7 +11,7 @@ import {
 } from "@diskmesh/disk-agent/testing";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { DISK, HOLDER, nqns, portOf, STORAGE, TwoHosts } from "./between-hosts.js";
+import { DISK, HOLDER, nqns, portOf, STORAGE, specHere, TwoHosts } from "./between-hosts.js";
 import { Devices } from "./device-mapper.js";
 import { countersIn, makeWireGuard, Network, NOBODY, startWireGuard, UDP_PORT } from "./networks.js";
 import { count } from "./tally.js";
@@ -152,6 +152,35 @@ describe("WireGuard between the hosts of a disk", () => {
       expect([await hosts.bytesOf("a"), await hosts.bytesOf("d")]).to.deep.equal(granted);
       await holder.exports.end(DISK, session);
       count("fences over WireGuard");
+    }
+    await eventually(() => expect(nqns()).to.deep.equal({ served: [], connected: [] }));
+  });
+
+  it("is cut in mid-write, and the disk has the bytes of the next host alone", async () => {
+    await using devices = new Devices();
+    const { hosts, network } = await startScene(devices);
+    const { holder, storage } = hosts;
+    const link = (state: "up" | "down") => network.run("ip", "link", "set", "wg-trial-1", state);
+    for (let round = 0; round < ROUNDS; round++) {
+      const session = 2 * round + 1;
+      const flood = await beginBlockFlood(await hosts.publish(session, ["a", "d"]), DEPTH);
+      await eventually(() => flood.writes() > DEPTH);
+      await link("down");
+      await storage.open(DISK, session + 1, ["a", "d"]);
+      const path = await storage.exports.serve(specHere(STORAGE, session + 1, ["a", "d"]));
+      const client = await storage.use(path);
+      const data = noise(2 * DEVICE_BYTES);
+      await client.write(0, data, { fua: true });
+      await link("up");
+      await flood.ended;
+      expect([...flood.errors]).to.deep.equal(["EIO"]);
+      await sleep(LATE_MS);
+      expect((await client.read(0, data.length)).equals(data)).to.equal(true);
+      expect(Buffer.concat([await hosts.bytesOf("a"), await hosts.bytesOf("d")]).equals(data)).to.equal(true);
+      await client.disconnect();
+      await storage.exports.end(DISK, session + 1);
+      await holder.exports.end(DISK, session);
+      count("cuts of the holder in mid-write, over WireGuard, with the disk republished on the other host");
     }
     await eventually(() => expect(nqns()).to.deep.equal({ served: [], connected: [] }));
   });
