@@ -107,27 +107,31 @@ describe("a disk of the kernel engine with parts on another host", () => {
     await using devices = new Devices();
     const hosts = await TwoHosts.start(devices);
     const { holder } = hosts;
-    const path = await hosts.publish(1, ["a"], ["b"]);
-    const former = realpathSync(path);
-    const client = await hosts.use(path);
-    await client.write(0, noise(4096));
-    // A restart takes the kernel's configuration, and the cache of the drive.
-    const left = await hosts.storage.leave();
-    await endStorage(hosts.storage);
-    const bootId = async () => "00000000-0000-4000-8000-000000000000";
-    hosts.storage = sceneOf(STORAGE, left, { bootId });
-    await hosts.storage.start();
-    await hosts.storage.listen(hosts.port);
-    expect((await rejection(client.flush(), Error)).message).to.match(/^EIO/);
-    await eventually(async () => {
-      await holder.exports.lookAtSockets();
-      expect(realpathSync(path)).to.not.equal(former);
-    });
-    const fresh = await hosts.use(path);
-    await fresh.write(0, noise(4096), { fua: true });
-    expect((await rejection(client.flush(), Error)).message).to.match(/^EIO/);
-    await client.disconnect();
-    await fresh.disconnect();
+    for (let round = 1; round <= ROUNDS; round++) {
+      const path = await hosts.publish(round, ["a"], ["b"]);
+      const former = realpathSync(path);
+      const client = await hosts.use(path);
+      await client.write(0, noise(4096));
+      // A restart takes the kernel's configuration, and the cache of the drive.
+      const left = await hosts.storage.leave();
+      await endStorage(hosts.storage);
+      const bootId = async () => `00000000-0000-4000-8000-00000000000${round}`;
+      hosts.storage = sceneOf(STORAGE, left, { bootId });
+      await hosts.storage.start();
+      await hosts.storage.listen(hosts.port);
+      expect((await rejection(client.flush(), Error)).message).to.match(/^EIO/);
+      await eventually(async () => {
+        await holder.exports.lookAtSockets();
+        expect(realpathSync(path)).to.not.equal(former);
+      });
+      const fresh = await hosts.use(path);
+      await fresh.write(0, noise(4096), { fua: true });
+      expect((await rejection(client.flush(), Error)).message).to.match(/^EIO/);
+      await client.disconnect();
+      await fresh.disconnect();
+      await holder.exports.end(DISK, round);
+      count("flushes after a restart of the device's machine, which failed");
+    }
   });
 
   it("is carried by node where one of the hosts does not trust its network", async () => {
