@@ -60,6 +60,8 @@ export class DeviceFixture {
   aheadMs = 0;
   /** Change of the wall clock by the test, in ms. */
   setByMs = 0;
+  /** True while a drive hangs that the test has made, so that timeouts fire as while it holds files up. */
+  hasHungDrive = false;
   /** Number of labels that were found changed. */
   labelChanges = 0;
   /** Number of files, and labels of devices in use, that were found changed. */
@@ -125,14 +127,14 @@ export class DeviceFixture {
   }
 
   /**
-   * Clock whose timeouts fire only while a test holds files up, so that answers are not late merely because the machine
+   * Clock whose timeouts fire only while a test holds files up or has a drive that hangs, so that answers are not late merely because the machine
    * is busy.
    */
   #clock(): Clock {
     const sleep: Clock["sleep"] = async (durationMs, signal) => {
       const untilMs = performance.now() + STARVED_MS;
       do await systemClock.sleep(durationMs, signal);
-      while (!this.files.holdsUp && performance.now() < untilMs);
+      while (!this.files.holdsUp && !this.hasHungDrive && performance.now() < untilMs);
     };
     const nowMs = () => START_MS + this.setByMs;
     return { ...systemClock, nowMs, monotonicMs: () => systemClock.monotonicMs() + this.aheadMs, sleep };

@@ -52,6 +52,7 @@ describe("fences of the kernel engine", () => {
     const flood = await beginBlockFlood(await scene.publish(DISK, 1, ["a", "b"]), DEPTH);
     await eventually(() => flood.writes() > DEPTH);
     await call("dmsetup", "suspend", ...NO_FREEZE, hung);
+    scene.fixture.hasHungDrive = true;
     const stamp = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 1, deviceGeneration: 0 };
     const wish = { number: 2, purpose: "disk" as const, diskId: DISK, holderHostId: "host-1" };
     const runs = ["a", "b"].map((id) => ({ deviceId: id as DeviceId, offsetBytes: 0, sizeBytes: 0 }));
@@ -60,6 +61,7 @@ describe("fences of the kernel engine", () => {
     expect(ofHung?.outcome).to.equal("pending");
     expect(ofHung?.message).to.match(/the drive has not answered all I\/O of an earlier session on device a/);
     await call("dmsetup", "resume", hung);
+    scene.fixture.hasHungDrive = false;
     await scene.open(DISK, 2, ["a", "b"]);
     const granted = await sectorsWrittenTo(drives.a);
     await flood.ended;

@@ -98,6 +98,11 @@ class HalvedDrive {
     return this.#open(this.#session + 1, waitMs);
   }
 
+  /** Has to be true while the half hangs. */
+  set hangs(hangs: boolean) {
+    this.#scene.fixture.hasHungDrive = hangs;
+  }
+
   async #open(number: number, waitMs = 60_000): Promise<string> {
     const wish = { number, purpose: "disk" as const, diskId: DISK, holderHostId: "host-1" };
     const came = await this.#scene.fixture.sessions.open(this.#runs, wish, STAMP, { waitMs });
@@ -133,10 +138,12 @@ async function fenceAtOnce(drive: HalvedDrive): Promise<void> {
 
 async function fenceHung(drive: HalvedDrive, { neighbour }: Writers): Promise<void> {
   await call("dmsetup", "suspend", ...NO_FREEZE, drive.half);
+  drive.hangs = true;
   expect(await drive.fence(PENDING_MS)).to.equal("pending");
   await neighbour.progress();
   expect(await drive.fence(PENDING_MS)).to.equal("pending");
   await call("dmsetup", "resume", drive.half);
+  drive.hangs = false;
   expect(await drive.fence()).to.match(/^(done|already)$/);
 }
 
@@ -200,6 +207,7 @@ async function fenceOften(devices: Devices, kind: Kind): Promise<void> {
     await check();
     await sleep(LATE_MS);
     expect(drive.counters().sectorsWritten, "sectors written since the grant").to.equal(sectorsWritten);
+    count("orders that fence");
     count("fences", runs);
   }
   for (const each of [neighbour, elsewhere]) await each.stop();

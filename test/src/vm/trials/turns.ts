@@ -5,6 +5,7 @@ import { expect } from "chai";
 import { count } from "./tally.js";
 
 const DISK = "disk-1" as DiskId;
+const ZEROS = Buffer.alloc(DEVICE_BYTES);
 /** Rounds of a test. `ROUNDS` repeats the test. */
 const TURNS = 10;
 
@@ -29,8 +30,7 @@ async function takeTurns(scene: EngineScene, session: number): Promise<void> {
   const [ofKernel, ofNode, ofCopy, ofErase] = [session, session + 1, session + 2, session + 3];
   const [one, other] = [noise(DEVICE_BYTES), noise(DEVICE_BYTES)];
   const byKernel = await scene.use(await scene.publish(DISK, ofKernel, ["a"]));
-  const before = await byKernel.read(0, DEVICE_BYTES);
-  expect(before.every((byte) => byte === 0)).to.equal(true);
+  expect((await byKernel.read(0, DEVICE_BYTES)).equals(ZEROS)).to.equal(true);
   await byKernel.write(0, one, { fua: true });
   await scene.open(DISK, ofNode, ["a"]);
   await byKernel.disconnect();
@@ -51,5 +51,5 @@ async function takeTurns(scene: EngineScene, session: number): Promise<void> {
     const { outcome } = await scene.fixture.eraser.erase(run, ofErase, stamp);
     expect(outcome.outcome).to.equal("done");
   });
-  expect(scene.bytesOf("a").every((byte) => byte === 0)).to.equal(true);
+  expect(scene.bytesOf("a").equals(ZEROS)).to.equal(true);
 }
