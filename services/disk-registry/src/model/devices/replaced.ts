@@ -41,7 +41,7 @@ export function whyReplaced(device: Replaced): string {
     case "LABEL_TWICE":
       return `the drive at ${at} and a drive in another place both have the label of device ${deviceId}; neither is known to be its hardware: adopt the drive that has the latest data, ${adopt}`;
     case "LABEL_OF_OTHER_DEVICE":
-      return `the drive at ${at} carries the label of device ${foundLabel?.deviceId ?? ""}: put the drive of device ${deviceId} back, or correct the paths in the agent's config${foreign}`;
+      return `the drive at ${at} carries the label of device ${foundLabel?.deviceId ?? ""}: put the drive of device ${deviceId} back, or correct the paths in the agent's config`;
     case "LABEL_OF_OTHER_FLEET":
       return `the drive at ${at} carries ${strangeLabelText(foundLabel)}: put the drive of device ${deviceId} back${foreign}`;
   }

@@ -235,8 +235,8 @@ function mergeIdentity(
   }
   const replacement: Replacement = { ...identityOf(reported), refusedFor: decision as RefusedFor };
   // The agent says what it found in the label's place.
-  const said = decision === "LABEL_LOST" && health === "ERROR" ? `${healthMessage}; ` : "";
-  const why = `${said}${whyReplaced({ ...device, replacement })}`;
+  const isTold = decision === "LABEL_LOST" && health === "ERROR";
+  const why = isTold ? healthMessage : whyReplaced({ ...device, replacement });
   return { ...known, health: "ERROR", healthMessage: why, replacement, unwellSinceMs: before.unwellSinceMs ?? nowMs };
 }
 

@@ -397,15 +397,13 @@ describe("labels", () => {
       expect(fleet.device("d1")).to.deep.include({ health: "ONLINE", label: { labelId: OWN } });
     });
 
-    it("keeps a device with a disk out of use after a start of its agent, with the agent's words", () => {
+    it("keeps a device with a disk out of use after a start of its agent, with the words of its agent", () => {
       const fleet = fleetOf(HELD);
       const { allowed } = restart(fleet, LOST);
       expect(allowed[0]?.labelId, "so that the agent refuses the drive, too").to.equal(OWN);
       const { attachState, healthMessage } = fleet.device("d1");
       expect(attachState).to.equal("ATTACHING");
-      expect(healthMessage).to.match(
-        /^device d1 has lost its label; the label .* is gone from .* disk a is on it.*ConfirmDevice/,
-      );
+      expect(healthMessage).to.match(/^device d1 has lost its label$/);
     });
 
     for (const [title, lose] of [
