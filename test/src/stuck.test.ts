@@ -240,6 +240,9 @@ describe("stuck things on a mesh", () => {
       expect(out).to.match(new RegExp(`^service +director .*${ended}`, "m"));
       expect(out).to.match(new RegExp(`^service +disk-registry .*${ended}`, "m"));
       expect(out).to.match(/^service +director .*the cpi-dispatcher at \S+ warns of abrupt_ends/m);
+      expect(await mesh.done("why service cpi-dispatcher")).to.match(
+        /abrupt_ends: .*\n +read the last line of its former log/,
+      );
     });
   });
 });

@@ -71,7 +71,9 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   verify: [CLI, "verify director"],
   why: [CLI, 'done("why")'],
   "why device X": [CURES, '["device", DEVICE]'],
+  "why host X": [CURES, '["host", "host-4"]'],
   "why pool X": [CLI, '"why", "pool"'],
+  "why service cpi-dispatcher": ["test/src/stuck.test.ts", 'done("why service cpi-dispatcher")'],
 };
 
 /** Words that stand where a command stands, but that nobody is to type: names of files, folders and scripts. */
