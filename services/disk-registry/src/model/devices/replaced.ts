@@ -28,7 +28,7 @@ export function whyReplaced(device: Replaced): string {
       return `the hardware at ${at} cannot be identified as the same: check it and call ConfirmDevice, put the former hardware back, or ${isHeld ? `delete what is on it: ${disksText(device)}` : accepting}`;
     case "LABEL_LOST":
       return isHeld
-        ? `the label of device ${deviceId} is gone from ${at}, and ${disksOnItText(device)}: read on host ${hostId} whether the data is whole, and call ConfirmDevice if it is, or else delete the disk`
+        ? `the label of device ${deviceId} is gone from ${at}, and ${disksOnItText(device)}: check on host ${hostId} whether the data is whole; if it is, call ConfirmDevice, else delete the disk`
         : `the label of device ${deviceId} is gone from ${at}: ${accepting}`;
     case "OTHER_HARDWARE": {
       const cure = isHeld ? `${disksOnItText(device)}: put the former hardware back, or delete the disk` : accepting;

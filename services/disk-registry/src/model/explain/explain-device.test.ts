@@ -29,7 +29,7 @@ const rows: readonly ExplainRow[] = [
     [
       {
         reason: "HOST_IN_TROUBLE",
-        says: /not known how device d1 is: .*UNAVAILABLE/,
+        says: /the state of device d1 is not known: .*UNAVAILABLE/,
         becauseOf: [HOST],
         isRoutine: true,
       },

@@ -74,7 +74,7 @@ function hostAway(tables: RegistryTables, device: Device, { whySuspected }: Know
   const host = tables.hosts.get(hostId);
   const why = host === undefined ? undefined : whyNotAsked(host, whySuspected);
   if (why === undefined || removalRequested || attachState !== "ATTACHED") return undefined;
-  const message = `it is not known how device ${deviceId} is: ${why}`;
+  const message = `the state of device ${deviceId} is not known: ${why}`;
   return { reason: "HOST_IN_TROUBLE", message, becauseOf: [hostOf(device)], isRoutine: true };
 }
 

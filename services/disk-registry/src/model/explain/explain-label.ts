@@ -34,16 +34,22 @@ const LOST_DATA: Cure = [
 function lostLabelCause(device: Device): Found {
   const { deviceId, hostId, healthMessage, replacement } = device;
   const place = JSON.stringify(replacement?.path ?? device.path);
-  const isOn = replacement === undefined ? "its disks go on, and are not published anew" : "nothing on it is used";
+  const isOn =
+    replacement === undefined ? "its disks stay in use, but are not published again" : "nothing on it is in use";
   const cures: readonly Cure[] = holdsAnyDisk(device)
     ? [
         [
-          `find out what wrote to ${place} on host ${hostId}, and read there whether the data of ${disksText(device)} is whole; if it is, have the label written again`,
+          `find out what wrote to ${place} on host ${hostId}, and check there whether the data of ${disksText(device)} is whole; if it is, confirm the device: its label is then written again`,
           confirmAt(device),
         ],
         LOST_DATA,
       ]
-    : [["find out what wrote to the drive; then have it erased and its label written again", confirmAt(device)]];
+    : [
+        [
+          "find out what wrote to the drive; then confirm the device: it is erased, and its label written again",
+          confirmAt(device),
+        ],
+      ];
   return {
     reason: "LABEL_LOST",
     message: `the label of device ${deviceId} was overwritten: ${healthMessage}; ${isOn}`,
