@@ -34,6 +34,8 @@ export interface CopyRecord {
   readonly counting: readonly DeviceId[];
   /** Copies that a person may make count; none of them is read. */
   readonly remembered: readonly DeviceId[];
+  /** Copies that are being filled, and may count in a later set. */
+  readonly copying: readonly DeviceId[];
   /** FREED: the bytes are not needed, and may be erased. */
   readonly own: "COUNTS" | "COPYING" | "FREED";
 }

@@ -32,7 +32,7 @@ export {
   noteConfirmed,
   renewSession,
 } from "./model/copies/publications.js";
-export { asUnproven, prove } from "./model/copies/records.js";
+export { asUnproven, isIssuedBefore, prove } from "./model/copies/records.js";
 export { isDeletable, removeDevice } from "./model/copies/removing.js";
 export { misplacedCopy, planRepairs } from "./model/copies/repairs.js";
 export { beginSnapshot, endSnapshot, noteSnapshotGrant, takeCut } from "./model/copies/snapshots.js";

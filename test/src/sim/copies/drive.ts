@@ -10,6 +10,7 @@ const NOBODYS: CopyRecord = {
   session: 0,
   counting: [],
   remembered: [],
+  copying: [],
   own: "FREED",
 };
 
@@ -32,8 +33,12 @@ export class Drive {
     private readonly world: CopyWorld,
     readonly deviceId: DeviceId,
     readonly hostId: HostId,
-    private readonly bootId: () => string,
+    private readonly boot: () => string,
   ) {}
+
+  get bootId(): string {
+    return this.boot();
+  }
 
   /** Runs the work after all that hangs on the drive before it. */
   #inTurn(work: () => void): void {
@@ -87,9 +92,9 @@ export class Drive {
   }
 
   io(session: number, connection: number, io: Io, answered: (answer: IoAnswer) => void): void {
-    if (this.diedAtMs !== undefined) answered({ is: "failed", bootId: this.bootId() });
+    if (this.diedAtMs !== undefined) answered({ is: "failed", bootId: this.bootId });
     this.#inTurn(() => {
-      const bootId = this.bootId();
+      const { bootId } = this;
       if (session !== this.session) {
         answered({ is: "superseded", bootId });
         return;

@@ -70,8 +70,8 @@ export class BlockHistory {
 /** Histories of a disk's blocks. */
 export class DiskHistory {
   readonly parts: readonly (readonly BlockHistory[])[];
-  /** Parts of which a counting copy has lost power since a copy was chosen. */
-  readonly lostPower = new Set<number>();
+  /** Parts of which a counting copy has lost power since a copy was chosen, and `<part> <device>` of one that may count since. */
+  readonly lostPower = new Set<string>();
 
   constructor(initial: readonly (readonly number[])[]) {
     this.parts = initial.map((values) => values.map((value) => new BlockHistory(value)));

@@ -30,6 +30,7 @@ import {
   wordsOf,
 } from "@diskmesh/disk-agent/simulation";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import { Connections } from "./connections.js";
 import { mustEndFirst } from "./locks.js";
 import { BLOCKS, type CopyWorld, type Io, type IoAnswer, REGISTRY, type Said } from "./parts.js";
 
@@ -63,10 +64,7 @@ export class HolderRun {
   hasAgent = true;
   isGone = false;
   #running: Running[] = [];
-  /** Blocks of which a copy is on its way. */
-  readonly #filling = new Set<string>();
-  readonly #busy = new Set<string>();
-  readonly #connections = new Map<DeviceId, number>();
+  readonly #connections = new Connections();
   readonly #saidAtMs = new Map<string, number>();
   readonly #begun = new Set<number>();
   #confirmed = 0;
@@ -95,13 +93,19 @@ export class HolderRun {
   }
 
   follow(order: HolderOrder): void {
+    this.#become(takeOrder(this.diskId, this.holder, order, this.world.timeline.nowMs));
+    this.#go();
+  }
+
+  /** Ends the connections of legs that are gone. */
+  #become(holder: Holder): void {
+    if (holder === this.holder) return;
     const before = this.#legs();
-    this.holder = takeOrder(this.diskId, this.holder, order, this.world.timeline.nowMs);
+    this.holder = holder;
     const now = this.#legs();
     for (const { deviceId, session, use } of before)
       if (!now.some((leg) => leg.deviceId === deviceId && leg.session === session && isSameUse(leg.use, use)))
         this.#reconnect(deviceId);
-    this.#go();
   }
 
   request(kind: CopyRequest["kind"], part: number, block: number, value: number, answered: Running["answered"]): void {
@@ -126,7 +130,7 @@ export class HolderRun {
   loseAgent(): void {
     this.hasAgent = false;
     this.#agents += 1;
-    for (const key of this.#filling) if (key.endsWith(" record")) this.#filling.delete(key);
+    this.#connections.loseRecords();
   }
 
   /** The agent has restarted, and the kernel went on. */
@@ -169,11 +173,9 @@ export class HolderRun {
 
   /** Begins a new connection: requests that are on their way are sent again, and never land after that. */
   #reconnect(deviceId: DeviceId): void {
-    this.#connections.set(deviceId, (this.#connections.get(deviceId) ?? 0) + 1);
+    this.#connections.renew(deviceId);
     for (const running of this.#running)
       if (running.request.answers.get(deviceId) === "sent") this.#answers(running, (all) => all.delete(deviceId));
-    for (const keys of [this.#filling, this.#busy])
-      for (const key of keys) if (key.split(" ").includes(deviceId)) keys.delete(key);
   }
 
   #answers(running: Running, change: (answers: Map<DeviceId, "sent" | "done">) => void): void {
@@ -185,11 +187,11 @@ export class HolderRun {
   #io(part: number, deviceId: DeviceId, io: Io, done: (value: number) => void): void {
     const { world } = this;
     const session = this.#legOf(part, deviceId)?.session ?? this.session;
-    const connection = this.#connections.get(deviceId) ?? 0;
+    const connection = this.#connections.numberOf(deviceId);
     const step = ++this.#step;
     if (io.kind === "write") this.holder = noteTouched(this.holder, part, deviceId, step);
     const answered = (answer: IoAnswer): void => {
-      if (this.isGone || connection !== (this.#connections.get(deviceId) ?? 0)) return;
+      if (this.isGone || connection !== this.#connections.numberOf(deviceId)) return;
       const before = this.#legOf(part, deviceId)?.failure;
       this.#heard(part, deviceId, io, step, answer, done);
       if (io.kind !== "ping" || this.#running.length > 0 || before !== this.#legOf(part, deviceId)?.failure) this.#go();
@@ -230,24 +232,21 @@ export class HolderRun {
   #go(): void {
     if (this.isGone) return;
     this.#noteServing();
-    this.holder = beginDraining(endOfFailed(this.holder));
+    this.#become(endOfFailed(this.holder));
+    this.holder = beginDraining(this.holder);
     const wasCut = this.holder.snapshot?.phase === "cut";
     const inFlight = this.#running.filter(({ request }) => request.kind === "write" && request.answers.size > 0);
     this.holder = cut(this.holder, inFlight.length);
     if (!wasCut && this.holder.snapshot?.phase === "cut")
       this.world.watch.cut(this.diskId, this.holder.snapshot.jobId, this.holder.snapshot.targets);
-    this.holder = bind(this.holder);
+    const unbound = this.holder;
+    this.holder = bind(unbound);
+    this.world.watch.equal(unbound, this.holder, this.#running);
     if (this.hasAgent) this.#writeRecords();
     this.#fill();
     for (const running of [...this.#running]) this.#advance(running);
     if (this.hasAgent) this.#say();
     this.#endIfDone();
-  }
-
-  #once(key: string, begin: (done: () => void) => void): void {
-    if (this.#filling.has(key)) return;
-    this.#filling.add(key);
-    begin(() => this.#filling.delete(key));
   }
 
   #writeRecords(): void {
@@ -257,7 +256,7 @@ export class HolderRun {
         if (leg.failure !== undefined || isRecorded(leg, layout)) continue;
         const record = recordFor(this.holder, part, leg);
         // One at a time: an older record must not land after a later one.
-        this.#once(`${deviceId} record`, (done) =>
+        this.#connections.once(`${deviceId} record`, (done) =>
           this.#io(part, deviceId, { kind: "record", record }, () => {
             done();
             this.holder = noteRecorded(this.holder, part, deviceId, record.layout);
@@ -287,7 +286,7 @@ export class HolderRun {
   }
 
   #flush(part: number, { deviceId }: Leg, flushed: () => void): void {
-    this.#once(`${deviceId} flush`, (done) =>
+    this.#connections.once(`${deviceId} flush`, (done) =>
       this.#io(part, deviceId, { kind: "flush" }, () => {
         done();
         flushed();
@@ -299,22 +298,21 @@ export class HolderRun {
     const source = readLeg(this.holder, part);
     if (source === undefined || this.#isLocked(part, block, undefined)) return;
     // Once it is read, the copy depends on its target alone: a write on its way lands whatever becomes of the source.
+    const connections = this.#connections;
     const writing = `${deviceId} copy`;
-    if (this.#filling.has(writing)) return;
-    const connection = this.#connections.get(deviceId);
-    this.#once(`${writing} ${source.deviceId}`, (noteRead) => {
-      const readLock = `${source.deviceId} ${deviceId} ${part} ${block}`;
-      this.#busy.add(readLock);
+    if (connections.isBegun(writing)) return;
+    const connection = connections.numberOf(deviceId);
+    connections.once(`${writing} ${source.deviceId}`, (noteRead) => {
+      const unlockRead = connections.lock([source.deviceId, deviceId], part, block);
       this.#io(part, source.deviceId, { kind: "read", block }, (value) => {
-        if (connection !== this.#connections.get(deviceId)) return;
+        if (connection !== connections.numberOf(deviceId)) return;
         noteRead();
-        this.#busy.delete(readLock);
-        this.#once(writing, (done) => {
-          const lock = `${deviceId} ${part} ${block}`;
-          this.#busy.add(lock);
+        unlockRead();
+        connections.once(writing, (done) => {
+          const unlock = connections.lock([deviceId], part, block);
           this.#io(part, deviceId, { kind: "write", block, value }, () => {
             done();
-            this.#busy.delete(lock);
+            unlock();
             this.holder = noteCopied(this.holder, part, deviceId, { block, blocks: BLOCKS });
           });
         });
@@ -323,7 +321,7 @@ export class HolderRun {
   }
 
   #isLocked(part: number, block: number, before: Running | undefined): boolean {
-    if ([...this.#busy].some((key) => key.endsWith(` ${part} ${block}`))) return true;
+    if (this.#connections.isLocked(part, block)) return true;
     const earlier = before === undefined ? this.#running : this.#running.slice(0, this.#running.indexOf(before));
     return earlier.some(({ request }) => mustEndFirst(request, { kind: before?.request.kind, part, block }));
   }

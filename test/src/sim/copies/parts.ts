@@ -1,4 +1,4 @@
-import type { HolderOrder } from "@diskmesh/disk-agent/simulation";
+import type { CopyRequest, Holder, HolderOrder } from "@diskmesh/disk-agent/simulation";
 import type { CopiedDisk } from "@diskmesh/disk-registry/simulation";
 import type { CopyRecord, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Random } from "../../random.js";
@@ -91,6 +91,7 @@ export interface CopyWorld extends Observer {
     committed(before: CopiedDisk | undefined, after: CopiedDisk): void;
     deleted(diskId: DiskId): void;
     chosen(diskId: DiskId, part: number): void;
+    equal(before: Holder, now: Holder, running: readonly { readonly request: CopyRequest }[]): void;
     cut(diskId: DiskId, jobId: string, targets: readonly DeviceId[]): void;
     readFrom(diskId: DiskId, part: number, deviceId: DeviceId): void;
     losesPower(drive: SimDrive): void;
@@ -107,6 +108,8 @@ export interface SimDrive {
   readonly ownRecord: CopyRecord | undefined;
   /** Time of the failure that lasts for good. */
   readonly diedAtMs: number | undefined;
+  /** Boot of its machine. */
+  readonly bootId: string;
   open(session: number, answered: (isGranted: boolean, highest: number) => void): void;
   writeRecord(record: CopyRecord): void;
   look(answered: (record: CopyRecord | undefined) => void): void;

@@ -6,6 +6,7 @@ import {
   completeSession,
   devicesIn,
   endSnapshot,
+  isIssuedBefore,
   mayDropUnheard,
   noteCleanEnd,
   noteSnapshotGrant,
@@ -128,7 +129,14 @@ class Calls {
           `look ${key}`,
           drive.hostId,
           (answer) => drive.look((record) => answer({ record })),
-          ({ record }) => leader.looks.set(key, record),
+          ({ record }) => {
+            leader.looks.set(key, record);
+            const now = this.#disk(disk.diskId);
+            if (record === undefined || now?.publication?.session !== session || !isIssuedBefore(now, record)) return;
+            const { store } = this.registry;
+            store.counter = Math.max(store.counter, record.session);
+            this.registry.commit(renewSession(now, store.next()));
+          },
         );
         continue;
       }
@@ -248,7 +256,11 @@ class Calls {
         this.#open(deviceId, session, (grant) => {
           const now = this.#disk(diskId);
           if (now === undefined) return;
-          if (grant.isGranted) this.registry.commit(noteTargetGrant(now, index, deviceId, session));
+          const { store } = this.registry;
+          if (grant.isGranted)
+            this.registry.commit(
+              store.withNumber((layout) => noteTargetGrant(now, index, deviceId, { session, layout })),
+            );
           else this.registry.commit(retryTarget(now, index, deviceId, this.registry.store.next()));
         });
       }

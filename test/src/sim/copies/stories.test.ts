@@ -114,9 +114,9 @@ describe("stories of lost writes", () => {
     expect(statesOf(added)).to.equal("a COUNTS, b COPYING");
     const equal = { part: 0, deviceId: b, session: 6, revision: added.publication?.revision ?? 0 };
     expect(noteEqual(added, equal, 8)).to.equal(undefined);
-    const granted = noteTargetGrant(added, 0, b, 7);
+    const granted = noteTargetGrant(added, 0, b, { session: 7, layout: 8 });
     expect(noteEqual(granted, equal, 8)).to.equal(undefined);
-    const counted = noteEqual(granted, { ...equal, revision: equal.revision + 1 }, 8);
+    const counted = noteEqual(granted, { ...equal, revision: equal.revision + 1 }, 9);
     expect(statesOf(counted)).to.equal("a COUNTS, b COUNTS");
     expect(counted && noteConfirmed(counted, { session: 6, revision: 3 }).publication?.confirmedRevision).to.equal(3);
   });

@@ -1,3 +1,4 @@
+import type { CopyRequest, Holder, Leg } from "@diskmesh/disk-agent/simulation";
 import { type CopiedDisk, devicesIn } from "@diskmesh/disk-registry/simulation";
 import type { DeviceId, DiskId } from "@diskmesh/domain";
 import { Flaps } from "./flaps.js";
@@ -32,7 +33,7 @@ export class Watch {
   /** Drops of devices since an operator has looked at them. */
   readonly #drops = new Map<DeviceId, number>();
   #moment = 0;
-  /** Called when a set of counting copies has changed. */
+  /** Called when a set of copies has changed. */
   onChange: ((before: CopiedDisk, after: CopiedDisk) => void) | undefined;
   /** Number of changes of sets of counting copies. */
   changes = 0;
@@ -67,6 +68,7 @@ export class Watch {
   #count(before: CopiedDisk, after: CopiedDisk): void {
     const { done } = this;
     if (before.isUnproven && !after.isUnproven) done["disks proven after a restore"] += 1;
+    if (before.snapshot?.granted.length !== after.snapshot?.granted.length) this.onChange?.(before, after);
     for (const [index, part] of after.parts.entries()) {
       const was = before.parts[index];
       if (was !== undefined && was.layout !== part.layout) {
@@ -109,7 +111,7 @@ export class Watch {
     const history = this.histories.get(diskId);
     for (const [part, blocks] of (history?.parts ?? []).entries()) {
       if (copy !== undefined && copy.part !== part) continue;
-      history?.lostPower.add(part);
+      history?.lostPower.add(`${part}`);
       for (const [block, each] of blocks.entries()) {
         const floor = each.forgetSince(copy?.sinceMs ?? 0);
         const has = copy && this.world.driveOf(copy.deviceId).durable[block];
@@ -167,8 +169,39 @@ export class Watch {
     this.#checkAlike(diskId, part);
     const history = this.histories.get(diskId);
     const now = this.moment();
-    for (const block of history?.parts[part] ?? []) block.choose(now, history?.lostPower.has(part) ?? false);
-    history?.lostPower.delete(part);
+    const lost = [...(history?.lostPower ?? [])].filter((key) => key.split(" ")[0] === `${part}`);
+    const counting = devicesIn(this.disks().get(diskId)?.parts[part] ?? { layout: 0, copies: [] }, "COUNTS");
+    const mayLose = [`${part}`, ...counting.map((deviceId) => `${part} ${deviceId}`)].some((key) => lost.includes(key));
+    for (const block of history?.parts[part] ?? []) block.choose(now, mayLose);
+    for (const key of lost) history?.lostPower.delete(key);
+  }
+
+  /** A holder is bound to say of a copy that it is equal: it has what the others have, but for what is being written. */
+  equal(before: Holder, now: Holder, running: readonly { readonly request: CopyRequest }[]): void {
+    if (before === now) return;
+    for (const [part, { legs }] of now.parts.entries()) {
+      const [source] = legs;
+      for (const [index, leg] of legs.entries())
+        if (
+          leg.filling === "bound" &&
+          before.parts[part]?.legs[index]?.filling !== "bound" &&
+          source?.failure === undefined
+        )
+          this.#checkEqual(`${now.diskId} part ${part}`, source as Leg, leg, (block) =>
+            running.some(({ request: { kind, ...at } }) => kind === "write" && at.part === part && at.block === block),
+          );
+    }
+  }
+
+  #checkEqual(name: string, source: Leg, { deviceId, bootId }: Leg, isWritten: (block: number) => boolean): void {
+    const [from, to] = [this.world.driveOf(source.deviceId), this.world.driveOf(deviceId)];
+    // A machine that lost its power has lost what was not flushed, and its copy is dropped for that.
+    if (from.bootId !== source.bootId || to.bootId !== bootId) return;
+    for (const [block, value] of from.contents.entries())
+      if (!isWritten(block) && to.contents[block] !== value)
+        this.world.violation(
+          `${name} block ${block}: ${deviceId} is said to be equal to ${source.deviceId}, which has ${value}, and has ${to.contents[block]}`,
+        );
   }
 
   #checkAlike(diskId: DiskId, part: number): void {
@@ -203,8 +236,10 @@ export class Watch {
     );
   }
 
-  losesPower({ ownRecord }: SimDrive): void {
-    if (ownRecord?.own === "COUNTS") this.histories.get(ownRecord.diskId)?.lostPower.add(ownRecord.part);
+  losesPower({ deviceId, ownRecord }: SimDrive): void {
+    if (ownRecord === undefined) return;
+    const { diskId, part, own } = ownRecord;
+    this.histories.get(diskId)?.lostPower.add(own === "COUNTS" ? `${part}` : `${part} ${deviceId}`);
   }
 
   /** Every write that was acknowledged and flushed is in every copy that counts. */

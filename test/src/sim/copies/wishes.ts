@@ -41,7 +41,16 @@ export class Wishes {
   /** A disk exists once its devices have records. */
   #recordNew(diskId: DiskId, part: number, counting: readonly DeviceId[]): number {
     const layout = this.#registry.store.next();
-    const record = { diskId, part, layout, session: layout, counting, remembered: [], own: "COUNTS" } as const;
+    const record = {
+      diskId,
+      part,
+      layout,
+      session: layout,
+      counting,
+      remembered: [],
+      copying: [],
+      own: "COUNTS",
+    } as const;
     for (const deviceId of counting) this.world.driveOf(deviceId).writeRecord(record);
     return layout;
   }

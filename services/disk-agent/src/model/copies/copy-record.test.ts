@@ -9,6 +9,7 @@ const record = (layout: number): CopyRecord => ({
   session: 1,
   counting: [],
   remembered: [],
+  copying: [],
   own: "COUNTS",
 });
 

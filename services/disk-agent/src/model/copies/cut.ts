@@ -22,11 +22,16 @@ export function cut(holder: Holder, writesInFlight: number): Holder {
   return { ...holder, parts, snapshot: { ...snapshot, phase: "cut" } };
 }
 
-/** Gives the snapshot up when one of its targets has failed, also one that restarted before it was flushed. */
+/**
+ * Gives the snapshot up when one of its targets has failed, also one that restarted before it was flushed. Before the cut
+ * also when a request has failed: it may be on a target alone.
+ */
 export function endOfFailed(holder: Holder): Holder {
+  const phase = holder.snapshot?.phase;
   const isFailed = ({ use, failure }: Leg): boolean => isTarget(use) && failure !== undefined;
-  const hasFailed = holder.parts.some(({ legs }) => legs.some(isFailed));
-  return hasFailed && holder.snapshot?.phase !== "failed" ? giveUpSnapshot(holder) : holder;
+  const hasFailed = holder.hasFailed && phase !== "cut";
+  if (!hasFailed && !holder.parts.some(({ legs }) => legs.some(isFailed))) return holder;
+  return phase === "failed" ? holder : giveUpSnapshot(holder);
 }
 
 /** Returns the holder that goes on without the snapshot. */

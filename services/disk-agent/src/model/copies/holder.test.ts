@@ -9,6 +9,7 @@ import {
   LEG_TIMEOUT_MS,
   noteRequestFailed,
   type Order,
+  recordFor,
   recovered,
   takeOrder,
 } from "./holder.js";
@@ -164,6 +165,23 @@ describe("copies that are filled", () => {
     expect(words(failed)).to.deep.equal(["DROP b"]);
   });
 
+  it("EQUAL is not said before the records of all that count name the copy", () => {
+    const first = serving([a], { copying: [b] });
+    expect(recordFor(first, 0, first.parts[0]?.legs[0] as never)).to.deep.include({ counting: [a], copying: [b] });
+    const copied = noteSettled(noteCopied(first, 0, b, { block: 0, blocks: 1 }), 0, b);
+    const unnamed = takeOrder(x, copied, order([a], { layout: 6, copying: [b, c] }, 2), 0);
+    expect(words(bind(unnamed))).not.to.include("EQUAL b");
+    expect(words(bind(noteRecorded(unnamed, 0, a, 6)))).to.include("EQUAL b");
+  });
+
+  it("after a failed request no copy is said to be equal, and one that was is not read", () => {
+    const synced = noteSettled(noteCopied(serving([a], { copying: [b] }), 0, b, { block: 0, blocks: 1 }), 0, b);
+    const failed = bind(noteRequestFailed(synced));
+    expect([step(failed, request("read")), ...words(failed)]).to.deep.equal(["send a", "STUCK", "FOLLOWING"]);
+    const late = noteRequestFailed(bind(synced));
+    expect([step(late, request("read")), ...words(late)]).to.deep.equal(["wait", "STUCK", "EQUAL b"]);
+  });
+
   it("a copy that fails before EQUAL holds nothing", () => {
     const failed = noteError(serving([a], { copying: [b] }), 0, b);
     expect([step(failed, request("write")), ...words(failed)]).to.deep.equal(["send a", "DROP b", "FOLLOWING"]);
@@ -200,7 +218,9 @@ describe("snapshots", () => {
     expect(step(again, request("write"))).to.equal("send a,b");
   });
 
-  it("a target that fails ends the snapshot and nothing else", () => {
+  it("a target that fails ends the snapshot and nothing else, and so does a failed request before the cut", () => {
+    expect(words(endOfFailed(noteRequestFailed(cut(beginDraining(synced), 0))))).not.to.include("SNAPSHOT_FAILED");
+    expect(words(endOfFailed(noteRequestFailed(synced)))).to.include("SNAPSHOT_FAILED");
     const failed = endOfFailed(noteError(synced, 0, c));
     expect(words(failed)).to.deep.equal(["SNAPSHOT_FAILED", "FOLLOWING"]);
     expect(step(failed, request("write"))).to.equal("send a,b");

@@ -150,11 +150,12 @@ export function isNeeded({ use, filling }: Leg): boolean {
  * Returns whether the part serves requests. It holds them while a needed copy has failed, until the registry says which
  * ones count, and until their records say so, too.
  */
-export function isServing(holder: Holder, { legs, layout, counting }: HolderPart): boolean {
+export function isServing(holder: Holder, { legs, layout }: HolderPart): boolean {
   if (holder.isOver || !holder.isFollowing) return false;
+  const needed = legs.filter(isNeeded);
   // The copies may differ: until another session only one of them is read.
-  if (holder.hasFailed && counting.length > 1) return false;
-  return legs.every((leg) => !isNeeded(leg) || (leg.failure === undefined && isRecorded(leg, layout)));
+  if (holder.hasFailed && needed.length > 1) return false;
+  return needed.every((leg) => leg.failure === undefined && isRecorded(leg, layout));
 }
 
 /** Returns whether the record says what the copy is used for. */
@@ -165,14 +166,33 @@ export function isRecorded({ use, recordedLayout, session }: Leg, layout: number
 
 /** Returns the record that the copy is to have before it is used in the present layout. */
 export function recordFor(holder: Holder, part: number, { deviceId, use, session }: Leg): CopyRecord {
-  const { layout = 0, counting = [], remembered = [] } = holder.parts[part] ?? {};
+  const { layout = 0, counting = [], remembered = [], legs = [] } = holder.parts[part] ?? {};
   const { snapshot } = holder;
   if (use === "CUT" && snapshot !== undefined) {
-    const own = { diskId: snapshot.diskId, layout: snapshot.targetSession, counting: [deviceId], remembered: [] };
-    return { ...own, part, session, own: "COUNTS" };
+    const { diskId, targetSession } = snapshot;
+    return {
+      diskId,
+      part,
+      layout: targetSession,
+      session,
+      counting: [deviceId],
+      remembered: [],
+      copying: [],
+      own: "COUNTS",
+    };
   }
   const own = use === "COUNTS" ? "COUNTS" : "COPYING";
-  return { diskId: holder.diskId, part, layout, session, counting, remembered, own };
+  const copying = legs.filter((leg) => leg.use === "COPYING").map((leg) => leg.deviceId);
+  return {
+    diskId: holder.diskId,
+    part,
+    layout,
+    session,
+    counting,
+    remembered,
+    copying: copying.filter((each) => !remembered.includes(each)),
+    own,
+  };
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { DeviceId } from "@diskmesh/domain";
-import { changeLeg, type Holder, isRecorded, isServing, LEG_TIMEOUT_MS, type Leg } from "./holder.js";
+import { changeLeg, type Holder, type HolderPart, isRecorded, isServing, LEG_TIMEOUT_MS, type Leg } from "./holder.js";
 
 /** Notes that a copy has answered under the holder's session, from this boot of its machine. */
 export function noteHeard(
@@ -89,9 +89,10 @@ export type HolderWord =
 export function wordsOf(holder: Holder): readonly HolderWord[] {
   if (holder.isOver || !holder.isFollowing) return [];
   const words: HolderWord[] = [];
-  for (const [part, { legs, counting }] of holder.parts.entries()) {
+  for (const [part, { legs }] of holder.parts.entries()) {
     const hasNone = isStuck(legs);
-    if (hasNone || (holder.hasFailed && counting.length > 1)) words.push({ says: "STUCK", part });
+    const mayDiffer = holder.hasFailed && legs.filter(({ use }) => use === "COUNTS" || use === "COPYING").length > 1;
+    if (hasNone || mayDiffer) words.push({ says: "STUCK", part });
     for (const { deviceId, use, failure, filling } of legs) {
       if (use === "SNAPSHOT" || use === "CUT") continue;
       if (failure !== undefined && !(hasNone && use === "COUNTS")) words.push({ says: "DROP", part, deviceId });
@@ -113,20 +114,23 @@ function isDiskOfItsOwn(leg: Leg): boolean {
 
 /**
  * Returns the holder bound to what it says. A copy that is said to be equal is needed by every write from here on, and
- * one that is to be dropped for its silence is not taken back when it answers: the registry may have dropped it.
+ * one that is to be dropped for its silence is not taken back when it answers: the registry may have dropped it. No copy
+ * is said to be equal before the records of all that count name it, so that it is asked after a restore, also if they fail
+ * at once; nor after a request has failed, which may be on some copies alone.
  */
 export function bind(holder: Holder): Holder {
   if (holder.isOver || !holder.isFollowing) return holder;
-  const isDue = (legs: readonly Leg[]): boolean =>
-    legs.some((leg) => isSynced(leg) || (leg.failure === "silent" && !isStuck(legs)));
-  if (!holder.parts.some(({ legs }) => isDue(legs))) return holder;
-  const parts = holder.parts.map((part) => ({ ...part, legs: isDue(part.legs) ? boundLegs(part.legs) : part.legs }));
-  return { ...holder, parts };
+  const parts = holder.parts.map((part) => {
+    const legs = boundLegs(holder, part);
+    return legs.every((leg, index) => leg === part.legs[index]) ? part : { ...part, legs };
+  });
+  return parts.every((part, index) => part === holder.parts[index]) ? holder : { ...holder, parts };
 }
 
-function boundLegs(legs: readonly Leg[]): readonly Leg[] {
+function boundLegs(holder: Holder, { legs, layout }: HolderPart): readonly Leg[] {
+  const mayCount = !holder.hasFailed && legs.every((leg) => leg.use !== "COUNTS" || isRecorded(leg, layout));
   return legs.map((leg): Leg => {
-    if (isSynced(leg)) return { ...leg, filling: "bound" };
+    if (mayCount && isSynced(leg)) return { ...leg, filling: "bound" };
     return leg.failure === "silent" && !isStuck(legs) ? { ...leg, failure: "given up" } : leg;
   });
 }

@@ -24,8 +24,9 @@ describe("copies that are filled", () => {
     const added = addCopy(published("5: a COUNTS"), 0, b, 12);
     expect(added.lastSession).to.equal(12);
     expect(orderOf(added)?.parts[0]?.copying).to.deep.equal([]);
-    expect(noteTargetGrant(added, 0, b, 9)).to.equal(added);
-    const open = noteTargetGrant(retryTarget(added, 0, b, 15), 0, b, 15);
+    expect(noteTargetGrant(added, 0, b, { session: 9, layout: 20 })).to.equal(added);
+    const open = noteTargetGrant(retryTarget(added, 0, b, 15), 0, b, { session: 15, layout: 20 });
+    expect(partsOf(open)).to.deep.equal(["20: a COUNTS, b COPYING open"]);
     expect(open.publication?.revision).to.equal(4);
     expect(orderOf(open)?.parts[0]).to.deep.include({ copying: ["b"], sessions: new Map([[b, 15]]) });
   });

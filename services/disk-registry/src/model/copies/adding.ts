@@ -66,14 +66,22 @@ export function sessionOfCopy({ publication }: CopiedDisk, { session }: Copy): n
 }
 
 /** Notes that the device of a copy that is to be filled lets the holder write. */
-export function noteTargetGrant(disk: CopiedDisk, index: number, deviceId: DeviceId, session: number): CopiedDisk {
+export function noteTargetGrant(
+  disk: CopiedDisk,
+  index: number,
+  deviceId: DeviceId,
+  { session, layout }: { readonly session: number; readonly layout: number },
+): CopiedDisk {
   const part = disk.parts[index];
   const copy = part && copyOf(part, deviceId);
   if (disk.publication?.state !== "PUBLISHED" || copy === undefined || !isTarget(copy)) return disk;
   if (copy.isOpen || sessionOfCopy(disk, copy) !== session) return disk;
   const mixed = copy.state === "RESYNC" && ({ isMixed: true } as const);
   return withNextRevision(
-    changePart(disk, index, (each) => changeCopy(each, deviceId, () => ({ ...copy, ...mixed, isOpen: true }))),
+    changePart(disk, index, (each) => ({
+      ...changeCopy(each, deviceId, () => ({ ...copy, ...mixed, isOpen: true })),
+      layout,
+    })),
   );
 }
 

@@ -27,7 +27,7 @@ export interface Copy {
 
 /** Consecutive bytes of a disk with all their copies. */
 export interface CopiedPart {
-  /** Number of the last change of the set of copies that count. Never issued twice, also not after a restore. */
+  /** Number of the last change of the copies that count, and of those that records must name beside them. Never issued twice, also not after a restore. */
   readonly layout: number;
   readonly copies: readonly Copy[];
   /** Device that the part is to leave once enough others count. */

@@ -2,18 +2,19 @@ import type { CopyRecord, DeviceId } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aCopiedDisk, partsOf } from "../../testing/copied-disks.js";
 import { deviceId, diskId, hostId } from "../../testing/fleet-fixture.js";
-import { asUnproven, prove } from "./records.js";
+import { asUnproven, isIssuedBefore, prove } from "./records.js";
 
-/** Returns what a device says: `a 7 a+b (c)` has a record of layout 7 with a and b counting and c remembered. */
+/** Returns what a device says: `a 7 a+b (c) [d]` has a record of layout 7 with a and b counting, c remembered and d being filled. */
 function heardOf(text: string): [DeviceId, CopyRecord | undefined] {
   const [name = "", layout, counting = "", ...more] = text.split(" ");
   const id = deviceId(name);
   if (layout === undefined) return [id, undefined];
   const ids = (names: string) => (names === "" ? [] : names.split("+").map(deviceId));
-  const remembered = ids(more.find((word) => word.startsWith("("))?.slice(1, -1) ?? "");
+  const inside = (bracket: string) => ids(more.find((word) => word.startsWith(bracket))?.slice(1, -1) ?? "");
   const own = more.includes("copying") ? "COPYING" : more.includes("freed") ? "FREED" : "COUNTS";
   const disk = diskId(more.includes("other") ? "y" : "x");
-  return [id, { diskId: disk, part: 0, layout: Number(layout), session: 30, counting: ids(counting), remembered, own }];
+  const named = { counting: ids(counting), remembered: inside("("), copying: inside("[") };
+  return [id, { diskId: disk, part: 0, layout: Number(layout), session: 30, ...named, own }];
 }
 
 describe("proof of an old store", () => {
@@ -29,6 +30,9 @@ describe("proof of an old store", () => {
     ["a was freed", "5: a COUNTS", "a 5 a freed", "waits for a"],
     ["the record is older than the store", "8: a COUNTS, b DROPPED", "a 5 a+b, b 5 a+b", "8: a COUNTS, b DROPPED"],
     ["b was being filled", "5: a COUNTS, b DROPPED", "a 5 a (b), b 5 a (b) copying", "5: a COUNTS, b LEAVING"],
+    ["b is being filled by a later record", "5: a COUNTS", "a 7 a [b], b 7 a [b] copying", "7: a COUNTS, b LEAVING"],
+    ["b may count since, and is unheard", "5: a COUNTS", "a 7 a [b]", "waits for b"],
+    ["b counts since, a failed at once", "5: a COUNTS", "a 7 a [b], b 9 b (a)", "9: b COUNTS, a DROPPED"],
     ["b has another disk's bytes", "5: a COUNTS, b COPYING", "a 5 a, b 9 b other", "5: a COUNTS"],
   ];
   for (const [cause, part, heard, result] of cases)
@@ -42,6 +46,26 @@ describe("proof of an old store", () => {
         expect(proof.disk).to.deep.include({ isUnproven: undefined, isUnclean: true });
       }
     });
+
+  it("a session is not opened that a device of the disk has already, from an order that the store has lost", () => {
+    const disk = asUnproven(aCopiedDisk(["5: a COUNTS"]), hostId("h1"), 30);
+    for (const [text, isBefore] of [
+      ["a 5 a", true],
+      ["a 5 a other", false],
+      ["a", false],
+    ] as const)
+      expect(isIssuedBefore(disk, heardOf(text)[1]), text).to.equal(isBefore);
+    expect(isIssuedBefore(asUnproven(disk, hostId("h1"), 31), heardOf("a 5 a")[1])).to.equal(false);
+  });
+
+  it("a copy that counts by a later record than its own is believed, although its own says that it is filled", () => {
+    const heard = "a 9 a+b, b 7 a [b] copying".split(", ").map(heardOf);
+    const proof = prove(asUnproven(aCopiedDisk(["5: a COUNTS"]), hostId("h1"), 100), new Map(heard));
+    expect(proof.disk.parts[0]?.copies).to.deep.equal([
+      { deviceId: deviceId("a"), state: "COUNTS" },
+      { deviceId: deviceId("b"), state: "COUNTS", isUnrecorded: true },
+    ]);
+  });
 
   it("numbers go on above all that was heard", () => {
     const disk = asUnproven(aCopiedDisk(["5: a COUNTS"]), hostId("h1"), 10);

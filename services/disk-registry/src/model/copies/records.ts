@@ -30,6 +30,15 @@ export function asUnproven(disk: CopiedDisk, hostId: HostId, session: number): C
 }
 
 /**
+ * Returns whether the record, seen before its device was asked for the session of an unproven disk, shows that the number was
+ * issued before. A store that was copied back counts on from an old number: the device would grant it, and the holder that has
+ * it go on. Take a higher one.
+ */
+export function isIssuedBefore({ diskId, publication }: CopiedDisk, record: CopyRecord | undefined): boolean {
+  return record?.diskId === diskId && publication !== undefined && record.session >= publication.session;
+}
+
+/**
  * Proves which copies count, by the records of the devices that have granted the present session. All devices must have
  * been heard that the highest known set of each part names, in a record or in the store. Two successive sets have a copy
  * in common whose record names the later one, so a set of which all were heard is the last one.
@@ -63,13 +72,14 @@ function highestOf(part: CopiedPart, records: OwnRecords): CopiedPart {
   let highest: CopyRecord | undefined;
   for (const record of records.values()) if (record.layout > (highest?.layout ?? part.layout)) highest = record;
   if (highest === undefined) return part;
-  const { layout, counting, remembered } = highest;
-  const named = [...counting, ...remembered];
+  const { layout, counting, remembered, copying } = highest;
+  const named = [...counting, ...remembered, ...copying];
   return {
     layout,
     copies: [
       ...counting.map((deviceId): Copy => ({ deviceId, state: "COUNTS" })),
       ...remembered.map((deviceId) => asRemembered(copyOf(part, deviceId), deviceId)),
+      ...copying.map((deviceId): Copy => ({ deviceId, state: "COPYING" })),
       ...part.copies
         .filter(({ deviceId }) => !named.includes(deviceId))
         .map(({ deviceId }): Copy => ({ deviceId, state: "LEAVING" })),
@@ -90,13 +100,13 @@ function isAnswered({ deviceId, state }: Copy, records: OwnRecords, heard: Heard
 
 /**
  * Returns the part without copies whose devices have another disk's bytes by now. A remembered copy that was being
- * filled has nothing to offer.
+ * filled has nothing to offer. One that counts by a later record than its own was counted before its own was written.
  */
 function withoutOthers(part: CopiedPart, records: OwnRecords): CopiedPart {
   const copies = part.copies.flatMap((copy): readonly Copy[] => {
     const { deviceId, state } = copy;
     const own = records.get(deviceId)?.own;
-    if (state === "COUNTS") return [copy];
+    if (state === "COUNTS") return [own === "COUNTS" ? copy : { ...copy, isUnrecorded: true }];
     if (own === undefined) return [];
     return own === "COUNTS" && (state === "RESYNC" || state === "DROPPED") ? [copy] : [{ deviceId, state: "LEAVING" }];
   });
