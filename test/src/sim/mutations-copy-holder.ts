@@ -125,7 +125,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-equal-unflushed",
-    foundBy: 5,
+    foundBy: 6,
     mistake: "a copy is said to be equal before it was flushed",
     replaced: [
       inPlaceOf(
@@ -139,15 +139,28 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...COPIES,
+    name: "copies-equal-unnamed",
+    foundBy: 167,
+    scenario: "leaving",
+    mistake: "a copy is said to be equal before the records of those that count name it",
+    replaced: [
+      inPlaceOf("disk-agent/model/copies/holder", "recordFor", ({ recordFor }) => (holder, part, leg) => ({
+        ...recordFor(holder, part, leg),
+        copying: [],
+      })),
+    ],
+  },
+  {
+    ...COPIES,
     name: "copies-clean-unflushed",
-    foundBy: 11,
+    foundBy: 23,
     mistake: "an end is said to be clean before the copies are flushed",
     replaced: [inPlaceOf("disk-agent/model/copies/holder", "isCleanEnd", () => (holder) => !holder.hasFailed)],
   },
   {
     ...COPIES,
     name: "copies-clean-after-failure",
-    foundBy: 562,
+    foundBy: 2742,
     scenario: "partitions",
     mistake: "an end is said to be clean after a user was told of a failure, with the copies that have not failed",
     replaced: [
@@ -163,7 +176,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-dead-before-resume",
-    foundBy: 744,
+    foundBy: 2704,
     scenario: "agents",
     mistake: "an agent that restarted between the load of a table and its resume takes the table for recorded",
     replaced: [
@@ -179,7 +192,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-trust-rebooted",
-    foundBy: 11,
+    foundBy: 71,
     mistake: "a copy counts on whose machine restarted between a write and its flush",
     replaced: [
       inPlaceOf(
@@ -206,7 +219,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-amid-writes",
-    foundBy: 146,
+    foundBy: 1156,
     scenario: "moves",
     mistake: "a snapshot is cut while writes are in flight",
     replaced: [
@@ -222,7 +235,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-part-by-part",
-    foundBy: 26,
+    foundBy: 15,
     mistake: "each part of a snapshot is cut at its own moment",
     replaced: [
       inPlaceOf("disk-agent/model/copies/cut", "beginDraining", ({ beginDraining }) => (holder) => {
@@ -274,7 +287,7 @@ export const HOLDER_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-cut-off-reads",
-    foundBy: 590,
+    foundBy: 8,
     mistake: "a holder reads its own copy although it does not hear the others",
     replaced: [
       inPlaceOf(

@@ -25,7 +25,7 @@ export const COPY_LOSS_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-remove-unheard",
-    foundBy: 23,
+    foundBy: 803,
     mistake: "a device is forgotten of an old store before those were heard that may know of a later set of copies",
     replaced: [
       inPlaceOf(
@@ -40,7 +40,7 @@ export const COPY_LOSS_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-accept-unbelieved",
-    foundBy: 303,
+    foundBy: 233,
     mistake: "a person's word on a copy does not stand against the copy's own record",
     replaced: [
       inPlaceOf(
@@ -57,6 +57,22 @@ export const COPY_LOSS_MUTATIONS: readonly Mutation[] = [
             return { is: "accepted", disk: { ...answer.disk, parts } };
           },
       ),
+    ],
+  },
+  {
+    ...COPIES,
+    name: "copies-proven-unbelieved",
+    foundBy: 1063,
+    mistake: "a copy that counts by another's record does not once a restore has lost that its own was not written",
+    replaced: [
+      inPlaceOf("disk-registry/model/copies/records", "prove", ({ prove }) => (disk, heard) => {
+        const proof = prove(disk, heard);
+        const parts = proof.disk.parts.map((part) => ({
+          ...part,
+          copies: part.copies.map(({ isUnrecorded: _, ...copy }) => copy),
+        }));
+        return { ...proof, disk: { ...proof.disk, parts } };
+      }),
     ],
   },
   {

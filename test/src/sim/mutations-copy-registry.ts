@@ -21,7 +21,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-believe-the-store",
-    foundBy: 3,
+    foundBy: 7,
     mistake: "a restored store is believed before the highest record was heard",
     replaced: [
       inPlaceOf("disk-registry/model/copies/records", "prove", ({ prove }) => (disk, heard) => {
@@ -38,7 +38,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-believe-the-dropped",
-    foundBy: 12,
+    foundBy: 14,
     mistake: "a dropped copy counts again once its host is back",
     replaced: [
       inPlaceOf(
@@ -96,7 +96,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-choose-again",
-    foundBy: 48,
+    foundBy: 47,
     mistake: "a copy that was not chosen counts again in the next session",
     replaced: [
       inPlaceOf(
@@ -135,7 +135,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-late-clean-end",
-    foundBy: 11,
+    foundBy: 23,
     mistake: "a clean end of another session or revision is believed",
     replaced: [
       inPlaceOf("disk-registry/model/copies/publications", "noteCleanEnd", () => (disk) => ({
@@ -148,7 +148,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-drop-of-old-session",
-    foundBy: 26,
+    foundBy: 76,
     scenario: "moves",
     mistake: "a drop of an earlier session or revision is obeyed",
     replaced: [
@@ -168,7 +168,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-drop-at-once",
-    foundBy: 168,
+    foundBy: 658,
     mistake: "a copy that does not grant is dropped before its former holder has stopped to read it",
     replaced: [
       inPlaceOf(
@@ -239,7 +239,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-fence-without-leaving",
-    foundBy: 168,
+    foundBy: 78,
     scenario: "fences",
     mistake: "a fence does not ask a copy that leaves, and that its former holder reads on",
     replaced: [
@@ -258,27 +258,6 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
             const leaving = disk.parts.flatMap(({ copies }) => copies.filter(({ state }) => state === "LEAVING"));
             const excused = new Set([...grants.excused, ...leaving.map(({ deviceId }) => deviceId)]);
             return completeSession(disk, { ...grants, excused });
-          },
-      ),
-    ],
-  },
-  {
-    ...COPIES,
-    name: "copies-leave-unfollowed",
-    foundBy: 97,
-    scenario: "leaving",
-    mistake: "a copy leaves before the records of the others name each other",
-    replaced: [
-      inPlaceOf(
-        "disk-registry/model/copies/adding",
-        "leaveCopy",
-        ({ leaveCopy }) =>
-          (disk, index, deviceId, layout) => {
-            const left = leaveCopy(asFollowed(disk), index, deviceId, layout);
-            const { publication } = disk;
-            if (left?.publication === undefined || publication === undefined) return left;
-            const { confirmedRevision } = publication;
-            return { ...left, publication: { ...left.publication, confirmedRevision } };
           },
       ),
     ],

@@ -139,8 +139,7 @@ export class Chaos {
     this.world.after(this.world.random.between(500, 15_000), () => drive.goOn());
   }
 
-  #fail(): void {
-    const drive = this.world.driveOf(this.world.random.pick(this.world.deviceIds));
+  #fail(drive = this.world.driveOf(this.world.random.pick(this.world.deviceIds))): void {
     this.#trace(`${drive.deviceId} fails`);
     drive.isFailing = true;
     this.world.after(this.world.random.delayMs(600, 10_000, 0.5), () => {
@@ -203,6 +202,8 @@ export class Chaos {
     if (hostId === undefined || after.publication?.isRepair || this.#hasStopped) return;
     if (random.chance(faults.agentCrashAfterChange))
       this.world.after(random.between(0, 8), () => this.#crashAgent(hostId));
+    const filled = filledCopies(before, after);
+    if (filled.length > 0 && random.chance(faults.rewindAfterFill)) this.#goBackAfterFill(after, filled);
     if (changedCopies(before, after, "DROPPED").length > 0 && random.chance(faults.rewindAfterDrop))
       this.#goBackAfterDrop(hostId);
     const left = this.#hostsOf(changedCopies(before, after, "LEAVING"));
@@ -215,6 +216,15 @@ export class Chaos {
 
   #hostsOf(devices: readonly DeviceId[]): readonly HostId[] {
     return devices.map((deviceId) => this.world.driveOf(deviceId).hostId);
+  }
+
+  /** Those fail that a copy was filled from, and users go on with it. The store goes back, and that copy is not heard. */
+  #goBackAfterFill({ parts }: CopiedDisk, filled: readonly DeviceId[]): void {
+    for (const deviceId of parts.flatMap((part) => devicesIn(part, "COUNTS")))
+      if (!filled.includes(deviceId)) this.#fail(this.world.driveOf(deviceId));
+    this.world.after(this.world.random.between(500, 3_000), () =>
+      this.#goBackWithout(this.world.random.pick(this.#hostsOf(filled))),
+    );
   }
 
   /** Nobody but the holder is heard, so that a dropped copy is not filled, and then the store goes back. */
@@ -333,6 +343,14 @@ function whyTogether({ parts }: CopiedDisk, hostOf: (deviceId: DeviceId) => Host
     if (new Set(hosts).size < hosts.length) return `part ${index} has two copies on one host of ${hosts}`;
   }
   return undefined;
+}
+
+/** Returns the copies that count since a commit. */
+function filledCopies(before: CopiedDisk, after: CopiedDisk): readonly DeviceId[] {
+  return after.parts.flatMap((part, index) => {
+    const counted = devicesIn(before.parts[index] ?? part, "COUNTS");
+    return devicesIn(part, "COUNTS").filter((deviceId) => !counted.includes(deviceId));
+  });
 }
 
 /** Returns the copies that counted before a commit, and have the other state since. */

@@ -36,6 +36,8 @@ export interface CopyFaults {
   rewindAfterChange: number;
   /** The same some seconds after a copy was dropped, of which the registry has heard the holder alone. */
   rewindAfterDrop: number;
+  /** The same a moment after a copy was filled, which is not heard, while those fail that it was filled from. */
+  rewindAfterFill: number;
   /** The same a moment after a copy has left, while one that stays is not heard. */
   rewindAfterLeave: number;
   copiedBack: number;
@@ -65,6 +67,7 @@ export const NO_FAULTS: CopyFaults = {
   rewind: 0,
   rewindAfterChange: 0,
   rewindAfterDrop: 0,
+  rewindAfterFill: 0,
   rewindAfterLeave: 0,
   copiedBack: 0,
   fenceAfterLeave: 0,

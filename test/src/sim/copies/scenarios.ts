@@ -125,6 +125,7 @@ const KINDS: readonly Kind[] = [
       backup: 0.05,
       copiedBack: 0.4,
       rewindAfterLeave: 0.25,
+      rewindAfterFill: 0.1,
     },
     wishes: { move: 0.08 },
   },

@@ -1,6 +1,7 @@
 import {
   type Holder,
   nextStep,
+  noteFlushed,
   noteHeard,
   noteRecorded,
   noteSilence,
@@ -8,6 +9,7 @@ import {
   wordsOf,
 } from "@diskmesh/disk-agent/simulation";
 import {
+  acceptDroppedCopy,
   addCopy,
   beginFence,
   beginPublication,
@@ -96,6 +98,27 @@ describe("stories of lost writes", () => {
     const drop = { part: 0, deviceId: b, session: cutOff.session, revision: cutOff.revision };
     expect(dropCopy(elsewhere, drop, { layout: 8, nowMs: 0 })).to.include({ is: "refused", why: "OUTDATED" });
     expect(statesOf(complete(beginPublication(elsewhere, { hostId: onA }, 9), [a, b]))).to.equal("a DROPPED, b COUNTS");
+  });
+
+  it("the copy of a host said to be DEAD is not believed when it is back, except by a former holder that is cut off", () => {
+    const dropped = afterDrop();
+    const former = serve(dropped);
+    expect(write(former, [a], 0)).to.equal("acknowledge");
+
+    // The host of the copy that counts loses its power, and the holder is cut off. A person says DEAD, and accepts the other copy.
+    const waits = beginPublication({ ...dropped, publication: undefined }, { hostId: onB }, 4);
+    const word = { layout: 5, wordOn: () => "SAID_DEAD" as const };
+    const answer = acceptDroppedCopy(waits, { part: 0, deviceId: b }, word);
+    const accepted = answer.is === "accepted" ? answer.disk : waits;
+    const elsewhere = complete(accepted, [b], [a]) as CopiedDisk;
+    expect(statesOf(elsewhere)).to.equal("a LEAVING, b COUNTS");
+
+    // The host is back. The registry has its copy erased. Until then the former holder is not told that its session is over.
+    expect(statesOf(complete(beginPublication(elsewhere, { hostId: onA }, 6), [a, b]))).to.equal("a LEAVING, b COUNTS");
+    const back = noteHeard(former, 0, a, { bootId: "2", nowMs: 60_000 });
+    expect(write(back, [a], 60_000)).to.equal("wait");
+    const flushed = noteHeard(noteFlushed(former, 0, a, 2), 0, a, { bootId: "2", nowMs: 60_000 });
+    expect(write(flushed, [a], 60_000)).to.equal("acknowledge");
   });
 
   it("a stale copy that is back alone is not published, and counts only once it was copied anew", () => {

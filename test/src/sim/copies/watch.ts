@@ -33,7 +33,7 @@ export class Watch {
   /** Drops of devices since an operator has looked at them. */
   readonly #drops = new Map<DeviceId, number>();
   #moment = 0;
-  /** Called when a set of copies has changed. */
+  /** Called when a set of counting copies has changed. */
   onChange: ((before: CopiedDisk, after: CopiedDisk) => void) | undefined;
   /** Number of changes of sets of counting copies. */
   changes = 0;
@@ -68,7 +68,6 @@ export class Watch {
   #count(before: CopiedDisk, after: CopiedDisk): void {
     const { done } = this;
     if (before.isUnproven && !after.isUnproven) done["disks proven after a restore"] += 1;
-    if (before.snapshot?.granted.length !== after.snapshot?.granted.length) this.onChange?.(before, after);
     for (const [index, part] of after.parts.entries()) {
       const was = before.parts[index];
       if (was !== undefined && was.layout !== part.layout) {
