@@ -72,11 +72,11 @@ export class LabelCheck {
   async look(): Promise<void> {
     const { handle } = this.#device.file;
     const labelId = this.#remembered;
-    if (labelId === undefined || handle === undefined || handle !== this.#accepted) return;
+    if (labelId === undefined || this.#areUsers || handle === undefined || handle !== this.#accepted) return;
     const { labelOperations, sizeBytes } = this.#device;
     const bytes = await this.#device.readInNoSession(0, Math.min(LABEL_BYTES, sizeBytes), true);
     // The registry may have had another label written meanwhile.
-    const isSame = this.#remembered === labelId && this.#device.labelOperations === labelOperations;
+    const isSame = this.#remembered === labelId && !this.#areUsers && this.#device.labelOperations === labelOperations;
     if (!isSame || this.#device.file.handle !== handle) return;
     const message = this.#whyOther(bytes);
     if (message === this.problem?.message) return;
@@ -92,13 +92,18 @@ export class LabelCheck {
     this.#options.onLabelChange();
   }
 
-  /** Undefined while the label's bytes may be a disk's, or are being erased. */
   get #remembered(): string | undefined {
-    const { sessions = [], labelId } = this.#options.ledger.memory.devices.get(this.#device.id) ?? {};
-    return sessions.some((session) => isBytesOfUser(session, LABEL_AREA)) ? undefined : labelId;
+    return this.#options.ledger.memory.devices.get(this.#device.id)?.labelId;
+  }
+
+  /** True while the label's bytes may be a disk's, or are being erased, unless another drive is in the device's place. */
+  get #areUsers(): boolean {
+    const { sessions = [] } = this.#options.ledger.memory.devices.get(this.#device.id) ?? {};
+    return sessions.some((session) => isBytesOfUser(session, LABEL_AREA));
   }
 
   #whyOther(bytes: Buffer): string | undefined {
+    if (this.#areUsers && decodeLabel(bytes).state !== "valid") return undefined;
     const { id: deviceId, config, sizeBytes } = this.#device;
     return whyOtherLabel({ deviceId, path: config.path, sizeBytes, labelId: this.#remembered }, bytes);
   }
