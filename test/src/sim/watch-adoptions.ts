@@ -23,9 +23,9 @@ export class AdoptionWatch {
       const labelId = device?.label?.labelId;
       if (device === null || labelId === undefined || !this.#asked.has(key)) continue;
       const found = store.device(key)?.foundLabel;
+      // The registry may know no label of the former device, because the answer to its writing was lost, or it was purged.
       const isFormer = ({ deviceId, label }: Device): boolean =>
-        label === undefined ? deviceId === found?.deviceId : label.labelId === labelId;
-      // The registry may know no label of the former device, because the answer to its writing was lost.
+        label === undefined ? deviceId === found?.deviceId && labelId === found.labelId : label.labelId === labelId;
       const former = [...store.devices()].find((each) => each.deviceId !== key && isFormer(each));
       if (former === undefined) continue;
       // The drive of a machine without power may have been changed since its agent spoke. The next life looks at the label.
