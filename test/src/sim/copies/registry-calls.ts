@@ -204,8 +204,7 @@ class Calls {
     if (proof.is === "waits") {
       this.leader.awaited.set(disk.diskId, proof.for);
       if (this.world.isTraced) this.world.trace(`registry: ${disk.diskId} waits for ${proof.for}`);
-      const isKnown = proof.disk.parts.every(({ layout }, index) => layout === disk.parts[index]?.layout);
-      if (!isKnown) this.registry.commit(proof.disk);
+      this.registry.commit(proof.disk);
       return;
     }
     this.registry.commit(proof.disk);

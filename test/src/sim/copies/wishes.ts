@@ -110,9 +110,10 @@ export class Wishes {
     );
     if (offer === undefined) return false;
     const { deviceId, sinceMs } = offer;
-    const { store } = this.#registry;
+    const { store, leader } = this.#registry;
     const wordOn = (each: DeviceId): "SAID_DEAD" | "HEARD" => (isDead(each) ? "SAID_DEAD" : "HEARD");
-    const answer = acceptDroppedCopy(disk, { part, deviceId }, { layout: store.counter + 1, wordOn });
+    const at = { layout: store.counter + 1, wordOn, awaited: leader?.awaited.get(disk.diskId) };
+    const answer = acceptDroppedCopy(disk, { part, deviceId }, at);
     if (answer.is === "refused") return true;
     store.counter += 1;
     this.world.watch.accepted(disk.diskId, { part, deviceId, sinceMs });

@@ -28,6 +28,18 @@ describe("a dropped copy that a person has count", () => {
       expect(answer.is === "refused" ? answer.why : partsOf(answer.disk)[0]).to.equal(result);
     });
 
+  for (const [awaited, result] of [
+    [["a"], "20: a LEAVING, b COUNTS"],
+    [["a", "b"], "UNHEARD"],
+    [undefined, "UNHEARD"],
+  ] as const)
+    it(`the store may be old, ${awaited ?? "nobody knows who"} is awaited -> ${result}`, () => {
+      const disk = aCopiedDisk(["5: a COUNTS, b DROPPED"], { isUnproven: true });
+      const at = { layout: 20, wordOn: () => "SAID_DEAD" as const, awaited: awaited?.map(deviceId) };
+      const answer = acceptDroppedCopy(disk, { part: 0, deviceId: deviceId("b") }, at);
+      expect(answer.is === "refused" ? answer.why : partsOf(answer.disk)[0]).to.equal(result);
+    });
+
   it("a copy that was being filled is published, whatever its own record says, until its holder has written another", () => {
     const publication = aPublication({ state: "PUBLISHING", confirmedRevision: 0 });
     const lost = aCopiedDisk(["5: a COUNTS, c RESYNC"], { publication });

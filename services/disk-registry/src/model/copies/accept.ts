@@ -33,25 +33,33 @@ export type Accepted =
   | { readonly is: "accepted"; readonly disk: CopiedDisk }
   | {
       readonly is: "refused";
-      /** STILL_HEARD: a copy that counts may answer yet. NOT_OFFERED: the copy has nothing to offer. IN_USE: end it first. */
-      readonly why: "STILL_HEARD" | "NOT_OFFERED" | "IN_USE";
+      /**
+       * STILL_HEARD: a copy that counts may answer yet. NOT_OFFERED: the copy has nothing to offer. IN_USE: end it first.
+       * UNHEARD: the store may be old, and the copy's device has not said what it has.
+       */
+      readonly why: "STILL_HEARD" | "NOT_OFFERED" | "IN_USE" | "UNHEARD";
       readonly deviceId?: DeviceId;
     };
 
 /**
  * Has a dropped copy count in place of all others, on a person's word. Refused while a copy that counts may still be
- * heard, unless an operator has said that its host is DEAD.
+ * heard, unless an operator has said that its host is DEAD. `awaited`, of an unproven disk: the devices that `prove` waits for.
  */
 export function acceptDroppedCopy(
   disk: CopiedDisk,
   { part: index, deviceId }: { readonly part: number; readonly deviceId: DeviceId },
-  at: { readonly layout: number; readonly wordOn: (deviceId: DeviceId) => HostWord },
+  at: {
+    readonly layout: number;
+    readonly wordOn: (deviceId: DeviceId) => HostWord;
+    readonly awaited?: readonly DeviceId[] | undefined;
+  },
 ): Accepted {
   const part = disk.parts[index];
   const state = part && copyOf(part, deviceId)?.state;
   if (part === undefined || (state !== "RESYNC" && state !== "DROPPED")) return { is: "refused", why: "NOT_OFFERED" };
   if (disk.publication !== undefined && disk.publication.state !== "PUBLISHING" && disk.publication.state !== "FENCING")
     return { is: "refused", why: "IN_USE" };
+  if (disk.isUnproven && at.awaited?.includes(deviceId) !== false) return { is: "refused", why: "UNHEARD", deviceId };
   const heard = devicesIn(part, "COUNTS").find((each) => at.wordOn(each) !== "SAID_DEAD");
   if (heard !== undefined) return { is: "refused", why: "STILL_HEARD", deviceId: heard };
   const accepted = changePart(disk, index, (each) => ({

@@ -19,7 +19,7 @@ export interface Copy {
   readonly session?: number;
   /** Set with RESYNC and COPYING once the device lets the holder write. */
   readonly isOpen?: true;
-  /** Set with RESYNC once its old bytes were partly replaced. */
+  /** Set with RESYNC and DROPPED once its old bytes were partly replaced. */
   readonly isMixed?: true;
   /** Set with COUNTS since the holder's EQUAL or a person's word, until the holder has confirmed that its own record says so, too. */
   readonly isUnrecorded?: true;

@@ -47,6 +47,26 @@ describe("proof of an old store", () => {
       }
     });
 
+  it("a person is not offered a remembered copy whose device was heard and has other bytes by now", () => {
+    const store = "5: a COUNTS, b RESYNC";
+    for (const [heard, left, isMixed] of [
+      ["b 3 a+b", "b RESYNC", undefined],
+      ["c", "b RESYNC", undefined],
+      ["b", "b LEAVING", undefined],
+      ["b 9 b other", "b LEAVING", undefined],
+      ["b 3 a+b freed", "b LEAVING", undefined],
+      ["b 5 a [b] copying", "b LEAVING", undefined],
+      ["b 5 a (b) copying", "b RESYNC", true],
+    ] as const) {
+      const disk = asUnproven(aCopiedDisk([store]), hostId("h1"), 100);
+      const proof = prove(disk, new Map([heardOf(heard)]));
+      expect(partsOf(proof.disk), heard).to.deep.equal([`5: a COUNTS, ${left}`]);
+      expect(proof.disk.parts[0]?.copies[1]?.isMixed, heard).to.equal(isMixed);
+      const again = prove(proof.disk, new Map([heardOf(heard)]));
+      expect(again.is === "waits" && again.for.includes(deviceId("a")) && again.disk, heard).to.equal(proof.disk);
+    }
+  });
+
   it("a session is not opened that a device of the disk has already, from an order that the store has lost", () => {
     const disk = asUnproven(aCopiedDisk(["5: a COUNTS"]), hostId("h1"), 30);
     for (const [text, isBefore] of [

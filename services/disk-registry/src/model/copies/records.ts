@@ -10,7 +10,7 @@ export type Proof =
   | { readonly is: "proven"; readonly disk: CopiedDisk; readonly highestNumber: number }
   /**
    * Not published until these were heard, or until a person says which copies count. `disk`: still unproven, with the copies
-   * that the highest record names, so that a person can speak of them.
+   * that the highest record names, so that a person can speak of them; the same disk when nothing was learnt.
    */
   | {
       readonly is: "waits";
@@ -53,11 +53,14 @@ export function prove(disk: CopiedDisk, heard: HeardRecords): Proof {
       if (record?.diskId === disk.diskId && record.part === index) records.set(deviceId, record);
     for (const { session, layout } of records.values()) highestNumber = Math.max(highestNumber, session, layout);
     const proven = highestOf(part, records);
-    known.push(proven);
+    known.push(withoutEmpty(proven, records, heard));
     missing.push(...proven.copies.filter((copy) => !isAnswered(copy, records, heard)).map(({ deviceId }) => deviceId));
     return withoutOthers(proven, records);
   });
-  if (missing.length > 0) return { is: "waits", for: missing, disk: { ...disk, parts: known }, highestNumber };
+  if (missing.length > 0) {
+    const isKnown = known.every((part, index) => part === disk.parts[index]);
+    return { is: "waits", for: missing, disk: isKnown ? disk : { ...disk, parts: known }, highestNumber };
+  }
   return {
     is: "proven",
     highestNumber,
@@ -96,6 +99,22 @@ function isAnswered({ deviceId, state }: Copy, records: OwnRecords, heard: Heard
   if (state !== "COUNTS") return heard.has(deviceId);
   const own = records.get(deviceId)?.own;
   return own !== undefined && own !== "FREED";
+}
+
+/**
+ * Returns the part in which nobody is offered a remembered copy whose device was heard and has other bytes by now: it was
+ * erased since the store was saved. A RESYNC copy that was partly filled anew is remembered by its own record.
+ */
+function withoutEmpty(part: CopiedPart, records: OwnRecords, heard: HeardRecords): CopiedPart {
+  const copies = part.copies.map((copy): Copy => {
+    const { deviceId, state, isMixed } = copy;
+    const record = records.get(deviceId);
+    if ((state !== "RESYNC" && state !== "DROPPED") || !heard.has(deviceId) || record?.own === "COUNTS") return copy;
+    const isRemembered = record?.own === "COPYING" && record.remembered.includes(deviceId);
+    if (!isRemembered) return { deviceId, state: "LEAVING" };
+    return isMixed ? copy : { ...copy, isMixed: true };
+  });
+  return copies.every((copy, index) => copy === part.copies[index]) ? part : { ...part, copies };
 }
 
 /**
