@@ -77,6 +77,21 @@ export const COPY_LOSS_MUTATIONS: readonly Mutation[] = [
   },
   {
     ...COPIES,
+    name: "copies-offer-the-erased",
+    foundBy: 1_299,
+    scenario: "flaps",
+    mistake:
+      "a person is offered a copy that an old store remembers, although its device was heard and has other bytes",
+    replaced: [
+      inPlaceOf("disk-registry/model/copies/records", "prove", ({ prove }) => (disk, heard) => {
+        const proof = prove(disk, heard);
+        const isLater = proof.disk.parts.some(({ layout }, index) => layout !== disk.parts[index]?.layout);
+        return proof.is === "proven" || isLater ? proof : { ...proof, disk };
+      }),
+    ],
+  },
+  {
+    ...COPIES,
     name: "copies-accept-the-worst",
     foundBy: 61,
     mistake: "a person is told that a copy which is being filled loses nothing",

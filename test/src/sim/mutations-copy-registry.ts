@@ -57,7 +57,7 @@ export const COPY_REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     ...COPIES,
     name: "copies-drop-the-last",
-    foundBy: 1,
+    foundBy: 9,
     mistake: "the last copy is dropped, too",
     replaced: [
       inPlaceOf("disk-registry/model/copies/drops", "dropCopy", ({ dropCopy, withDropped }) => (disk, request, at) => {

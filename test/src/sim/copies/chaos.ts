@@ -165,9 +165,10 @@ export class Chaos {
     return this.world.driveOf(random.pick(used.length > 0 ? used : deviceIds));
   }
 
-  #die(): void {
-    const drive = this.#usedDrive();
-    if (this.#deaths >= MOST_DEATHS || drive.diedAtMs !== undefined) return;
+  #die(drive = this.#usedDrive()): void {
+    // A host with two fewer drives may have no room for a copy that moves.
+    const isHit = this.world.machineOf(drive.hostId).drives.some(({ diedAtMs }) => diedAtMs !== undefined);
+    if (this.#deaths >= MOST_DEATHS || isHit) return;
     this.#deaths += 1;
     this.#trace(`${drive.deviceId} fails for good`);
     drive.die();
@@ -206,6 +207,8 @@ export class Chaos {
     if (filled.length > 0 && random.chance(faults.rewindAfterFill)) this.#goBackAfterFill(after, filled);
     if (changedCopies(before, after, "DROPPED").length > 0 && random.chance(faults.rewindAfterDrop))
       this.#goBackAfterDrop(hostId);
+    const forgetting = after.parts.filter((part) => isToForget(part, after));
+    if (forgetting.length > 0 && random.chance(faults.rewindAfterForget)) this.#goBackAfterForget(forgetting);
     const left = this.#hostsOf(changedCopies(before, after, "LEAVING"));
     const staying = this.#hostsOf(after.parts.flatMap((part) => devicesIn(part, "COUNTS")));
     if (left.length === 0) return;
@@ -225,6 +228,19 @@ export class Chaos {
     this.world.after(this.world.random.between(500, 3_000), () =>
       this.#goBackWithout(this.world.random.pick(this.#hostsOf(filled))),
     );
+  }
+
+  /** A remembered copy is erased, then the store goes back to where it was not, and the drives that count fail for good. */
+  #goBackAfterForget(parts: CopiedDisk["parts"]): void {
+    const { registry, random } = this.world;
+    const backup = new CopyStore(registry.store);
+    this.#backups.push(backup);
+    this.world.after(random.between(4_000, 12_000), () => {
+      if (this.#hasStopped || !this.#backups.includes(backup)) return;
+      this.#goBack(backup);
+      for (const deviceId of parts.flatMap((part) => devicesIn(part, "COUNTS")))
+        this.#die(this.world.driveOf(deviceId));
+    });
   }
 
   /** Nobody but the holder is heard, so that a dropped copy is not filled, and then the store goes back. */
@@ -264,11 +280,12 @@ export class Chaos {
     this.world.after(afterMs, () => registry.leader ?? registry.lead());
   }
 
-  #goBack(): void {
+  #goBack(to?: CopyStore): void {
     const { registry, random, faults, watch } = this.world;
     if (this.#backups.length === 0) return;
     // Backups of the history that is given up are of no use.
-    this.#backups = this.#backups.slice(0, 1 + random.below(this.#backups.length));
+    const last = to === undefined ? random.below(this.#backups.length) : this.#backups.indexOf(to);
+    this.#backups = this.#backups.slice(0, 1 + last);
     const backup = this.#backups.at(-1) as CopyStore;
     const isRestored = !random.chance(faults.copiedBack);
     this.#trace(isRestored ? "the registry is restored" : "the registry's folder is copied back");
@@ -343,6 +360,12 @@ function whyTogether({ parts }: CopiedDisk, hostOf: (deviceId: DeviceId) => Host
     if (new Set(hosts).size < hosts.length) return `part ${index} has two copies on one host of ${hosts}`;
   }
   return undefined;
+}
+
+/** Returns whether the part remembers a copy that it needs no more: as many count as are to. */
+function isToForget(part: CopiedDisk["parts"][number], { copiesWished }: CopiedDisk): boolean {
+  const isRemembered = devicesIn(part, "RESYNC").length + devicesIn(part, "DROPPED").length > 0;
+  return isRemembered && devicesIn(part, "COUNTS").length >= copiesWished;
 }
 
 /** Returns the copies that count since a commit. */

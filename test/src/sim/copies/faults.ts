@@ -41,6 +41,8 @@ export interface CopyFaults {
   /** The same a moment after a copy has left, while one that stays is not heard. */
   rewindAfterLeave: number;
   copiedBack: number;
+  /** The same some seconds after a copy was remembered, which may be erased by then, while those fail for good that count. */
+  rewindAfterForget: number;
   /** The holder's own copy leaves, and the holder is cut off before it hears of that, and is fenced. */
   fenceAfterLeave: number;
 }
@@ -70,5 +72,6 @@ export const NO_FAULTS: CopyFaults = {
   rewindAfterFill: 0,
   rewindAfterLeave: 0,
   copiedBack: 0,
+  rewindAfterForget: 0,
   fenceAfterLeave: 0,
 };

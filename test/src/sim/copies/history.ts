@@ -10,6 +10,8 @@ export interface BlockUse {
   endsAt: number;
   /** True for a write that nobody acknowledged: it may have had no effect. */
   isOptional: boolean;
+  /** Holder that is to do it. */
+  readonly by?: object | undefined;
   /** Values that a choice may leave besides the present one. */
   readonly candidates?: readonly number[];
 }
@@ -28,8 +30,8 @@ export class BlockHistory {
     this.floor = initial;
   }
 
-  begin(kind: "read" | "write", value: number, now: number): BlockUse {
-    const use = { kind, value, beganAt: now, endsAt: Number.POSITIVE_INFINITY, isOptional: true };
+  begin(kind: "read" | "write", value: number, now: number, by?: object): BlockUse {
+    const use = { kind, value, beganAt: now, endsAt: Number.POSITIVE_INFINITY, isOptional: true, by };
     this.uses.push(use);
     return use;
   }
@@ -49,16 +51,20 @@ export class BlockHistory {
   }
 
   /**
-   * A session is over: what was not acknowledged has happened by now or never. `mayLose`: a machine has lost power, so
-   * that what was not flushed may be lost.
+   * A session is over: what was not acknowledged has happened by now or never, but for what waits for the holder that serves
+   * from now on. `mayLose`: a machine has lost power, so that what was not flushed may be lost.
    */
-  choose(now: number, mayLose: boolean): void {
-    for (const use of this.uses) if (use.kind === "write" && use.endsAt === Number.POSITIVE_INFINITY) use.endsAt = now;
+  choose(now: number, mayLose: boolean, holder: object): void {
+    const isOpen = ({ kind, endsAt }: BlockUse): boolean => kind === "write" && endsAt === Number.POSITIVE_INFINITY;
+    const waiting = this.uses.filter((use) => isOpen(use) && use.by === holder);
+    const before = this.uses.filter((use) => !waiting.includes(use));
+    for (const use of before) if (isOpen(use)) use.endsAt = now;
     if (!mayLose) return;
-    const later = this.uses.filter(({ kind, value }) => kind === "write" && value > this.floor);
+    const later = before.filter(({ kind, value }) => kind === "write" && value > this.floor);
     const candidates = [this.floor, ...later.map(({ value }) => value)];
-    this.uses.push({ kind: "choice", value: 0, beganAt: now, endsAt: now, isOptional: false, candidates });
-    this.#since = this.uses.length;
+    before.push({ kind: "choice", value: 0, beganAt: now, endsAt: now, isOptional: false, candidates });
+    this.#since = before.length;
+    this.uses.splice(0, this.uses.length, ...before, ...waiting);
   }
 
   /** The block is read at this one moment. */

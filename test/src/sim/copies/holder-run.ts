@@ -269,7 +269,7 @@ export class HolderRun {
     for (const [part, each] of this.holder.parts.entries())
       if (!this.#begun.has(part) && isServing(this.holder, each)) {
         this.#begun.add(part);
-        this.world.watch.chosen(this.diskId, part);
+        this.world.watch.chosen(this.diskId, part, this);
       }
   }
 

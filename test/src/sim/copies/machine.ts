@@ -70,11 +70,11 @@ export class Machine {
     this.hasAgent = false;
     this.#endHolders();
     for (const drive of this.drives) drive.losePower();
+    this.#boots += 1;
   }
 
   boot(): void {
     this.isUp = true;
-    this.#boots += 1;
     this.startAgent();
   }
 

@@ -90,7 +90,7 @@ export interface CopyWorld extends Observer {
     obeyedDrop(disk: CopiedDisk, said: Said): void;
     committed(before: CopiedDisk | undefined, after: CopiedDisk): void;
     deleted(diskId: DiskId): void;
-    chosen(diskId: DiskId, part: number): void;
+    chosen(diskId: DiskId, part: number, holder: object): void;
     equal(before: Holder, now: Holder, running: readonly { readonly request: CopyRequest }[]): void;
     cut(diskId: DiskId, jobId: string, targets: readonly DeviceId[]): void;
     readFrom(diskId: DiskId, part: number, deviceId: DeviceId): void;

@@ -134,7 +134,7 @@ const KINDS: readonly Kind[] = [
     faults: { ...NO_FAULTS, fenceAfterLeave: 1 },
     wishes: { move: 0.1, moveOwn: 0.8, snapshot: 0.001 },
   },
-  { name: "flaps", faults: { ...NO_FAULTS, flap: 0.02, ailing: 0.01 }, wishes: { move: 0.02 } },
+  { name: "flaps", faults: { ...NO_FAULTS, flap: 0.02, ailing: 0.01, rewindAfterForget: 0.5 }, wishes: { move: 0.02 } },
 ];
 
 export function copyScenarioNameOf(seed: number): CopyScenarioName {

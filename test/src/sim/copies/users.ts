@@ -56,7 +56,7 @@ export class Users {
     const { part, block } = at;
     this.#begin(run, `write ${part} ${block}`, (done) => {
       const value = ++this.#value;
-      const use = this.watch.blockAt(at)?.begin("write", value, this.watch.moment());
+      const use = this.watch.blockAt(at)?.begin("write", value, this.watch.moment(), run);
       run.request("write", part, block, value, (answer) => {
         done();
         // A write that failed may still come to a copy, until another session begins.

@@ -164,14 +164,14 @@ export class Watch {
   }
 
   /** A holder begins to serve a part: it reads what the registry has chosen, and all that counts is alike. */
-  chosen(diskId: DiskId, part: number): void {
+  chosen(diskId: DiskId, part: number, holder: object): void {
     this.#checkAlike(diskId, part);
     const history = this.histories.get(diskId);
     const now = this.moment();
     const lost = [...(history?.lostPower ?? [])].filter((key) => key.split(" ")[0] === `${part}`);
     const counting = devicesIn(this.disks().get(diskId)?.parts[part] ?? { layout: 0, copies: [] }, "COUNTS");
     const mayLose = [`${part}`, ...counting.map((deviceId) => `${part} ${deviceId}`)].some((key) => lost.includes(key));
-    for (const block of history?.parts[part] ?? []) block.choose(now, mayLose);
+    for (const block of history?.parts[part] ?? []) block.choose(now, mayLose, holder);
     for (const key of lost) history?.lostPower.delete(key);
   }
 
