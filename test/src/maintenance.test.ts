@@ -31,9 +31,12 @@ describe("work on hosts, by the diskmesh command", () => {
     mesh = await TestMesh.start(wholeFleet({ hosts: 5, devicesPerHost: 1, deviceSizeBytes: DEVICE_BYTES, overrides }));
     await addHosts(mesh);
     await devicesReady(mesh);
-    await mesh.clients.registry.createDisk({ diskId: "served", sizeBytes: MIB_BYTES, hostId: "host-1" });
-    const onHostSilence = OnHostSilence.FENCE;
-    await mesh.clients.registry.publishDisk({ diskId: "served", hostId: "host-1", onHostSilence });
+    const { registry } = mesh.clients;
+    // On a busy machine a host may be silent for longer than the timeout.
+    await eventually(async () => {
+      await registry.createDisk({ diskId: "served", sizeBytes: MIB_BYTES, hostId: "host-1" });
+      await registry.publishDisk({ diskId: "served", hostId: "host-1", onHostSilence: OnHostSilence.FENCE });
+    }, PATIENCE);
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
