@@ -1,5 +1,5 @@
 import { TaskState } from "@diskmesh/api/director";
-import { leaveToVerify } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
@@ -70,6 +70,7 @@ describe("a director that ends during tasks", () => {
     const { task } = await provide();
     await gate.reached;
     const stopping = director.process.stop();
+    await eventually(() => expect(director.process.logs).to.include("stop requested by SIGTERM"));
     gate.release();
     expect((await stopping).code).to.equal(0);
     await director.process.start();
