@@ -110,6 +110,8 @@ export interface SimDrive {
   readonly diedAtMs: number | undefined;
   /** Boot of its machine. */
   readonly bootId: string;
+  /** Session whose holder may touch the bytes. */
+  readonly session: number;
   open(session: number, answered: (isGranted: boolean, highest: number) => void): void;
   writeRecord(record: CopyRecord): void;
   look(answered: (record: CopyRecord | undefined) => void): void;

@@ -186,20 +186,27 @@ export class Watch {
           before.parts[part]?.legs[index]?.filling !== "bound" &&
           source?.failure === undefined
         )
-          this.#checkEqual(`${now.diskId} part ${part}`, source as Leg, leg, (block) =>
+          this.#checkEqual({ ...now, part }, source as Leg, leg, (block) =>
             running.some(({ request: { kind, ...at } }) => kind === "write" && at.part === part && at.block === block),
           );
     }
   }
 
-  #checkEqual(name: string, source: Leg, { deviceId, bootId }: Leg, isWritten: (block: number) => boolean): void {
+  #checkEqual(
+    { diskId, part, session }: { readonly diskId: DiskId; readonly part: number; readonly session: number },
+    source: Leg,
+    { deviceId, bootId }: Leg,
+    isWritten: (block: number) => boolean,
+  ): void {
     const [from, to] = [this.world.driveOf(source.deviceId), this.world.driveOf(deviceId)];
+    // After a fence the bytes may be erased, and the registry does not believe the holder.
+    if (from.session !== session || to.session !== session) return;
     // A machine that lost its power has lost what was not flushed, and its copy is dropped for that.
     if (from.bootId !== source.bootId || to.bootId !== bootId) return;
     for (const [block, value] of from.contents.entries())
       if (!isWritten(block) && to.contents[block] !== value)
         this.world.violation(
-          `${name} block ${block}: ${deviceId} is said to be equal to ${source.deviceId}, which has ${value}, and has ${to.contents[block]}`,
+          `${diskId} part ${part} block ${block}: ${deviceId} is said to be equal to ${source.deviceId}, which has ${value}, and has ${to.contents[block]}`,
         );
   }
 
