@@ -3,7 +3,7 @@ import type { DeviceId } from "@diskmesh/domain";
 /** Connections of a holder to its devices, and what is on its way over them. */
 export class Connections {
   readonly #numbers = new Map<DeviceId, number>();
-  /** What is on its way, by keys of words, among them the device. */
+  /** Requests that have no answer yet, by keys of words, among them the device. */
   readonly #begun = new Set<string>();
   /** Blocks of which a copy is on its way. */
   readonly #locks = new Set<string>();
