@@ -24,11 +24,11 @@ const ALERTS = {
   },
   certificate_ended: {
     text: "its certificate has ended",
-    cure: ["put a renewed certificate in the place of that one: it is taken up by itself", ""],
+    cure: ["replace its certificate file with a renewed one: the process reloads it by itself", ""],
   },
   certificate_ends: {
     text: "its certificate ends soon",
-    cure: ["put a renewed certificate in the place of that one: it is taken up by itself", ""],
+    cure: ["replace its certificate file with a renewed one: the process reloads it by itself", ""],
   },
   descriptors: {
     text: "its file descriptors are in use, so it takes no new connections",
@@ -60,7 +60,7 @@ const ALERTS = {
   },
   tls_files: {
     text: "its TLS files have changed, and are not usable",
-    cure: ["correct the file that the message names: it is taken up by itself", ""],
+    cure: ["correct the file that the message names: the process reloads it by itself", ""],
   },
 } as const satisfies Readonly<Record<string, KnownAlert>>;
 
