@@ -243,9 +243,7 @@ describe("runService", () => {
       truncateSync(file);
       await until(out, "logged 170\n");
       // The process may not have noticed the free space yet.
-      await eventually(() =>
-        expect(readFileSync(file, "utf8")).to.match(/log lines lost to a full disk.*\n.*"number":/),
-      );
+      await eventually(() => expect(readFileSync(file, "utf8")).to.match(/lost to a full disk.*\n.*"number":/));
       child.kill("SIGTERM");
       expect(await ended).to.deep.equal([0, null]);
       const lines = (before + readFileSync(file, "utf8")).trimEnd().split("\n");
