@@ -108,6 +108,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
       calls.removes > 0 &&
       calls.erased > 0 &&
       outsider.hasDoneAll &&
+      disks.tried > 0 &&
       watching.checks > 0 &&
       restoredDevices !== undefined) ||
     performance.now() > untilMs + 2 * PATIENCE_MS;
