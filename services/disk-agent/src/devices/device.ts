@@ -227,16 +227,18 @@ export class Device implements FileUser {
     if (this.file.handle === undefined || !this.holds) return;
     const { blockSizeBytes, offsetBytes } = this.config;
     const block = Math.floor(part * Math.floor(this.#sizeBytes / blockSizeBytes));
+    let what = `block ${block}`;
     this.#probesInFlight += 1;
     try {
       const bytes = await this.readInNoSession(block * blockSizeBytes, blockSizeBytes);
       if (bytes.length === 0) throw this.#endsAt(offsetBytes + block * blockSizeBytes);
       this.#probeProblem = undefined;
       this.#ioError = undefined;
+      what = "the label";
       await this.label.look();
     } catch (error) {
       this.sums.countError("read");
-      const message = `reading block ${block} of device ${this.id} failed: ${messageOf(error)}`;
+      const message = `reading ${what} of device ${this.id} failed: ${messageOf(error)}`;
       if (isHardwareError(error)) this.#options.hardwareErrors.note(this.id, message);
       else this.#probeProblem = { level: "ERROR", message };
     } finally {

@@ -96,7 +96,7 @@ export class LabelCheck {
     return this.#options.ledger.memory.devices.get(this.#device.id)?.labelId;
   }
 
-  /** True while the label's bytes may be a disk's, or are being erased, unless another drive is in the device's place. */
+  /** True while a disk may have the label's bytes, or they are being erased. */
   get #areUsers(): boolean {
     const { sessions = [] } = this.#options.ledger.memory.devices.get(this.#device.id) ?? {};
     return sessions.some((session) => isBytesOfUser(session, LABEL_AREA));
