@@ -17,6 +17,7 @@ import {
   noteSettled,
 } from "../model/mirror.js";
 import {
+  type CopiesStatus,
   copiedBytesOf,
   copiesStatusOf,
   isWhole,
@@ -30,6 +31,7 @@ import type { TakenPart } from "./kernel-part.js";
 
 /** Interval in ms of the looks at both copies: a copy that fails holds writes until the next one. */
 const POLL_MS = 200;
+const UNEXPLAINED = "the kernel reports a failed request, but not on which copy";
 
 export interface KernelMoveLimits {
   /** Bytes that the kernel copies before the table says that they are copied. A multiple of 4 KiB. */
@@ -167,6 +169,7 @@ export class KernelMove {
     if (isAlive(this.#state)) {
       const { status: output, events } = await mapper.lookAtCopies(role);
       const status = copiesStatusOf(output, this.#stage);
+      this.#events ??= events;
       const failure = this.#failureOf(status, events);
       if (failure !== undefined) this.fail(failure.at, failure.message);
       else {
@@ -174,8 +177,11 @@ export class KernelMove {
         const windowMs = performance.now() - this.#windowSinceMs;
         const rules = { windowBytes: limits.windowBytes, bytesPerSecond: this.#bytesPerSecond, windowMs };
         const next = nextStage(bytes, this.#stage, status, rules);
-        if (next !== this.#stage) await this.#advance(next);
-        else if (isWhole(bytes, this.#stage)) this.#flushing ??= this.#flush();
+        if (next !== this.#stage) await this.#advance(next, this.#endsOf(status));
+        else if (isWhole(bytes, this.#stage)) {
+          this.#set(noteCopied(this.#state));
+          this.#flushing ??= this.#flush();
+        }
       }
     }
     const { failure, phase } = this.#state;
@@ -184,31 +190,41 @@ export class KernelMove {
       await this.#advance(NOTHING_COPIED);
   }
 
-  async #advance(stage: MoveStage): Promise<void> {
+  async #advance(stage: MoveStage, ends = 0): Promise<void> {
     const { mapper, role, bytes, about, log } = this.#options;
     await mapper.ensure({ role, table: tableAt(bytes, stage) });
     this.#stage = stage;
-    this.#events = (await mapper.lookAtCopies(role)).events;
     this.#windowSinceMs = performance.now();
     this.#copiedBytes = stage.copiedBytes;
     log.debug({ ...about, ...stage }, "mirror at its next window");
-    if (isWhole(bytes, stage)) this.#set(noteCopied(this.#state));
+    const { status, events } = await mapper.lookAtCopies(role);
+    // A flush that failed right before the change was repeated by it, and may succeed on a drive that has lost writes.
+    if (this.#isUnexplained(events, ends + this.#endsOf(copiesStatusOf(status, stage))))
+      this.fail("target", UNEXPLAINED);
+    this.#events = events;
+  }
+
+  /** Returns the number of ends of the window, 0 or 1. Each end is an event of the part's device. */
+  #endsOf({ alike, regions }: Pick<CopiesStatus, "alike" | "regions">): number {
+    return this.#stage.windowBytes > 0 && alike === regions ? 1 : 0;
+  }
+
+  /** Returns whether the part's device had an event beside the ends of windows. */
+  #isUnexplained(events: number, ends: number): boolean {
+    return events - (this.#events ?? events) > ends;
   }
 
   /** Returns which copy has failed. The kernel forgets a failed flush, and holds its request nevertheless. */
   #failureOf(
-    { failed, why, alike, regions }: ReturnType<typeof copiesStatusOf>,
+    status: ReturnType<typeof copiesStatusOf>,
     events: number,
   ): { readonly at: CopyName; readonly message: string } | undefined {
     const { refusal, limits, bytes } = this.#options;
+    const { failed, why } = status;
     const refused = refusal();
     if (refused !== undefined) return { at: "target", message: refused };
     if (failed !== undefined) return { at: failed, message: why };
-    this.#events ??= events;
-    // The end of a window is an event, too.
-    const known = this.#stage.windowBytes > 0 && alike === regions ? 1 : 0;
-    if (events - this.#events > known)
-      return { at: "target", message: "the kernel tells of a failed request and not of which copy" };
+    if (this.#isUnexplained(events, this.#endsOf(status))) return { at: "target", message: UNEXPLAINED };
     const nowMs = performance.now();
     const inFlight = {
       part: this.#requests.part.look(pathOf(this.number), nowMs),
