@@ -25,7 +25,7 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
     await import("./trials/drive-errors.js"),
   ],
   turns: () => import("./trials/turns.js"),
-  requests: () => import("./trials/requests.js"),
+  requests: async () => [await import("./trials/requests.js"), await import("./trials/remote-cost.js")],
   fences: () => import("./trials/many-fences.js"),
   kills: () => import("./trials/engine-kills.js"),
   moves: async () => [
