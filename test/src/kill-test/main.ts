@@ -3,18 +3,13 @@ import { openStore, STORE_NAMES, type Store, type StoreName } from "../mesh/stor
 import { LEASE_MS, runTakeovers } from "../takeover/run.js";
 import type { StormOptions } from "../takeover/storm.js";
 import { runKillTest } from "./run.js";
-import { type UpgradedFleetOptions, upgradeFleets } from "./upgraded-fleet.js";
 
-/**
- * Kinds of tests: registries and agents are killed during adds and removes, or while a full fleet of the last release is
- * upgraded; or directors and dispatchers during tasks.
- */
-const KILLED = ["registries", "directors", "upgrade"] as const;
+/** Kinds of tests: registries and agents are killed during adds and removes, or directors and dispatchers during tasks. */
+const KILLED = ["registries", "directors"] as const;
 
 const USAGE = `npm run kill-test -- [--only ${KILLED.join("|")}] [--store ${STORE_NAMES.join("|")}] [--seed S]
   registries: [--seconds N] [--hosts N] [--devices N]
-  directors:  [--kills N] [--pauses N]
-  upgrade:    [--kills N]`;
+  directors:  [--kills N] [--pauses N]`;
 
 /** Load while directors are killed. */
 const TASKS = { targets: 10, provides: 100, detaches: 50, instances: 50 };
@@ -68,8 +63,6 @@ async function main(): Promise<void> {
   const kills = whole("kills", values.kills, 20);
   const killing = { seed, kills, dispatcherKills: kills, pauses: whole("pauses", values.pauses, 5), report };
   const only = oneOrAll("only", values.only, KILLED);
-  // Only on request, because it takes long, and does not depend on the store of the registry.
-  if (values.only === "upgrade" && !(await upgrade({ kills, seed, report }))) process.exitCode = 1;
   for (const name of oneOrAll("store", values.store, STORE_NAMES)) {
     if (only.includes("registries")) await onStore(name, (store) => killRegistries(store, options));
     // Two directors need a store that they share; crash-test kills one with a folder.
@@ -109,15 +102,6 @@ async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
   for (const violation of violations) report(`VIOLATION: ${violation}`);
   // Late answers are only reported, because a busy machine can delay anything.
   if (late > 0) report(`${late} times it took longer than the limit of ${limitMs} ms`);
-  return violations.length === 0;
-}
-
-/** Returns whether every disk had its own bytes at each check. */
-async function upgrade(options: UpgradedFleetOptions): Promise<boolean> {
-  report(`fleets of the last release, until ${options.kills} kills, seed ${options.seed}`);
-  const { violations, ...counts } = await upgradeFleets(options);
-  report(JSON.stringify(counts));
-  for (const violation of violations.slice(0, 20)) report(`VIOLATION: ${violation}`);
   return violations.length === 0;
 }
 
