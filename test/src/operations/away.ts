@@ -130,7 +130,7 @@ export const AWAY: Readonly<Record<string, Proof | ((scene: AwayScene) => Promis
     return undefined;
   },
 
-  "a certificate (ended)": {
+  "a certificate (expired)": {
     file: "test/src/ended-certificate.test.ts",
     title: "gives up the lead, exits with the name of the expired file, and does not start again",
   },
