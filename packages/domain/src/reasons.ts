@@ -171,7 +171,7 @@ export const REASONS = {
   UNAUTHENTICATED: {
     code: "UNAUTHENTICATED",
     meaning: "The caller did not prove its identity.",
-    cure: "Present a certificate of the mesh that has not ended and is not revoked, or log in.",
+    cure: "Present a certificate of the mesh that has not expired and is not revoked, or log in.",
   },
   RESOURCE_EXHAUSTED: {
     code: "RESOURCE_EXHAUSTED",
