@@ -30,6 +30,17 @@ const ALERTS = {
     text: "its certificate ends soon",
     cure: ["replace its certificate file with a renewed one: the process reloads it by itself", ""],
   },
+  csi_driver_silent: {
+    text: "a csi-driver stands still, does not run, or cannot reach who watches it",
+    cure: [
+      "restart it if it hangs, start it, or repair the network from it to the director; one that is gone for good is forgotten after a day",
+      "",
+    ],
+  },
+  csi_driver_warns: {
+    text: "a csi-driver warns",
+    cure: ["do what the message says", ""],
+  },
   descriptors: {
     text: "its file descriptors are in use, so it takes no new connections",
     cure: ["raise LimitNOFILE of its unit, or, while it runs, its limit by `prlimit --nofile`", ""],

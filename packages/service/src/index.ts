@@ -21,6 +21,7 @@ export {
 export { partlySecretConfig, pathText, secretConfig, withFacts } from "./config/schema.js";
 export { serviceConfig } from "./config/service-config.js";
 export { AbruptEnds } from "./health/abrupt-ends.js";
+export { type CsiDriverReport, CsiDrivers, REPORT_INTERVAL_MS } from "./health/csi-drivers.js";
 export { processMetrics } from "./health/process-metrics.js";
 export { Readiness, type ReadinessReport } from "./health/readiness.js";
 export type { Term, Waiting } from "./serving/leadership.js";
