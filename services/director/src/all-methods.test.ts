@@ -37,6 +37,7 @@ it("read-only methods are listed here -> every other method may change something
     "listStemcells",
     "listTasks",
     "listTroubles",
+    "reportCsiDriver",
     "watchTask",
   ]);
 });

@@ -2,7 +2,15 @@ import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
 import { DRIVER_USER, DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
-import { Changes, type Clock, type Lifecycle, slotsOfEach, systemClock, type Waiting } from "@diskmesh/service";
+import {
+  Changes,
+  type Clock,
+  CsiDrivers,
+  type Lifecycle,
+  slotsOfEach,
+  systemClock,
+  type Waiting,
+} from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { observeTablet, openServiceTablet, type ProcessReport } from "@diskmesh/tablet-admin";
 import { AgentCalls, type AgentCallsOptions } from "./agents/agent-calls.js";
@@ -276,7 +284,7 @@ function makeAgentCare(
 }
 
 function makeContext(
-  { config, limits, tablet, connections, lifecycle, changes, clock }: Ground,
+  { config, limits, tablet, connections, lifecycle, changes, clock, log }: Ground,
   parts: Configs & Files & Records & CpiParts & Drivers & TaskParts & AgentParts,
 ): Context {
   const { configs, cpi, stemcellFiles, logFiles } = parts;
@@ -298,6 +306,7 @@ function makeContext(
   return {
     ...{ config, limits, tablet, agentCertificates, configs, cpi, stemcellFiles, logFiles },
     ...{ tasks, endedTasks, taskLog, events, changes, locks, agentHealths, passthru, registries, callRecords },
+    csiDrivers: lifecycle.use("watch of csi-drivers", new CsiDrivers({ clock, log })),
     refusals: new Refusals(events, clock),
     overview: lifecycle.use("page", overview),
     activity: lifecycle.use("page's samples", activity),

@@ -51,6 +51,7 @@ const RPCS: { readonly [Name in Rpc]: (named: Named) => readonly object[] } = {
   getDynamicDisk: ({ diskName }) => [{ diskName }],
   listDynamicDisks: ({ deployment, instanceId }) => [{}, { pageSize: 1 }, { deployment }, { instanceId }],
   listOwedRemovals: () => [{}],
+  reportCsiDriver: () => [{ driver: "node:/csi.sock", startId: "1" }],
 };
 
 /** The path and body of each route of dynamic disks. */
@@ -257,7 +258,9 @@ describe("scopes of dynamic disks", () => {
         it(`${rpc} by ${who}: own -> as without a scope`, () =>
           withOwnDisk(/^(delete|attach|resize)/.test(rpc) ? "detached" : "attached", async (named) => {
             const answer = await send(named);
-            if (rpc === "listOwedRemovals") expect(answer).to.include("PERMISSION_DENIED");
+            const isRefused = rpc === "reportCsiDriver" && !who.startsWith("csi");
+            if (rpc === "listOwedRemovals" || isRefused) expect(answer).to.include("PERMISSION_DENIED");
+            else if (rpc === "reportCsiDriver") expect(answer).to.equal("[{}]");
             else if (rpc === "getDynamicDiskCapacity") expect(answer).to.include("totalBytes");
             else if (/^(get|list)/.test(rpc)) expect(answer).to.include(named.diskCid);
             else expect(answer).to.include("TASK_STATE_DONE").and.to.include('"deployment":"own"');

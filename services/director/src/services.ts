@@ -8,6 +8,7 @@ import {
   LifecycleServiceDefinition,
   LockServiceDefinition,
   ProblemServiceDefinition,
+  type ReportCsiDriverRequest,
   ResurrectionServiceDefinition,
   SnapshotServiceDefinition,
   StemcellServiceDefinition,
@@ -61,8 +62,8 @@ const OPERATIONS = {
   createMethodLink: "adminByVendorMethod",
 } as const satisfies Readonly<Record<string, Operation>>;
 
-/** Names of methods that only read. A call of any other method is logged, and its refusal is an event. */
-const READS = /^(get|list|watch|diff|download)[A-Z]/;
+/** Names of methods that change no state. A call of any other method is logged, and its refusal is an event. */
+const READS = /^(get|list|watch|diff|download|report)[A-Z]/;
 
 type Serving = (context: Context, request: unknown, call: CallContext) => unknown;
 
@@ -137,6 +138,10 @@ const METHODS = {
     getDynamicDisk,
     listDynamicDisks,
     listOwedRemovals,
+    reportCsiDriver: async ({ csiDrivers }: Context, request: ReportCsiDriverRequest) => {
+      csiDrivers.note(request);
+      return {};
+    },
     getTask,
     listTasks,
     cancelTask,

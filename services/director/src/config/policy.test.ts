@@ -36,9 +36,17 @@ describe("the permission policy", () => {
       "getDynamicDisk",
       "listDynamicDisks",
       "getDynamicDiskCapacity",
+      "reportCsiDriver",
     ]);
     const kept = ["updateConfig", "deleteConfig", "diffConfig", "deleteOrphanedDisk", "forgetPossibleOrphan"];
-    const more = ["forgetAgentAuthority", "deleteSnapshots", "callMethod", "createMethodLink", "createBackup"];
+    const more = [
+      "forgetAgentAuthority",
+      "reportCsiDriver",
+      "deleteSnapshots",
+      "callMethod",
+      "createMethodLink",
+      "createBackup",
+    ];
     const others = of("operator").filter((method) => !of("operator-deployments").includes(method));
     expect(others).to.have.members([...disks, ...kept, ...more]);
     for (const operation of ["readCpiConfigs", "getTaskDebugOutput"] as const)
@@ -61,7 +69,7 @@ describe("the permission policy", () => {
     ];
     const more = ["provideDynamicDisk", "resizeDynamicDisk", "setDynamicDiskLimits", "undeleteDynamicDisk"];
     const reads = ["getTask", "getTaskOutput", "listDeployments", "listInstances", "listTasks", "watchTask"];
-    expect(scoped).to.have.members([...disks, ...more, ...reads]);
+    expect(scoped).to.have.members([...disks, ...more, ...reads, "reportCsiDriver"]);
     for (const operation of ["listOwedRemovals", "getTaskDebugOutput"] as const)
       expect(() => checkRole(operation, { role: "operator-disks", name: "a" })).to.throw(PermissionDeniedError);
     checkRole("deleteDynamicDisk", { role: "csi", name: "web" });

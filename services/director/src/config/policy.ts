@@ -87,6 +87,7 @@ export const POLICY = {
   getDynamicDisk: diskReaders,
   listDynamicDisks: diskReaders,
   listOwedRemovals: readers,
+  reportCsiDriver: { ...rule([], ["csi"]), isScoped: true },
   getTask: scopedReadersAndCreator,
   listTasks: scopedReaders,
   cancelTask: teamDeployers,

@@ -1,3 +1,4 @@
+import type { CsiDrivers } from "@diskmesh/service";
 import type { AgentContext } from "../agents/context.js";
 import type { Refusals } from "../audit/refusals.js";
 import type { CapacityContext } from "../disks/context.js";
@@ -19,6 +20,7 @@ export interface Context
     VendorContext,
     CapacityContext,
     ExplainContext {
+  readonly csiDrivers: CsiDrivers;
   readonly refusals: Refusals;
   readonly overview: Overview;
   readonly activity: Activity;

@@ -445,6 +445,22 @@ export interface ListOwedRemovalsResponse {
   nextPageToken: string;
 }
 
+/** State of a CSI driver's process. */
+export interface ReportCsiDriverRequest {
+  /** Machine and socket of the driver, which stay the same when it is restarted. At most 1,000 characters. */
+  driver: string;
+  /** Random ID of this life of the process. At most 1,000 characters. */
+  startId: string;
+  /** True: the process is being stopped, and its next report is of another life. The director forgets it. */
+  stops: boolean;
+  /** Sentences that somebody must act on, each with its cure. At most 16, each of at most 1,000 characters. */
+  warnings: string[];
+}
+
+/** Confirms the report. */
+export interface ReportCsiDriverResponse {
+}
+
 function createBaseDynamicDisk(): DynamicDisk {
   return {
     diskName: "",
@@ -2937,6 +2953,140 @@ export const ListOwedRemovalsResponse: MessageFns<ListOwedRemovalsResponse> = {
   },
 };
 
+function createBaseReportCsiDriverRequest(): ReportCsiDriverRequest {
+  return { driver: "", startId: "", stops: false, warnings: [] };
+}
+
+export const ReportCsiDriverRequest: MessageFns<ReportCsiDriverRequest> = {
+  encode(message: ReportCsiDriverRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.driver !== "") {
+      writer.uint32(10).string(message.driver);
+    }
+    if (message.startId !== "") {
+      writer.uint32(18).string(message.startId);
+    }
+    if (message.stops !== false) {
+      writer.uint32(24).bool(message.stops);
+    }
+    for (const v of message.warnings) {
+      writer.uint32(34).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReportCsiDriverRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReportCsiDriverRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.driver = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.startId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.stops = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.warnings.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ReportCsiDriverRequest>): ReportCsiDriverRequest {
+    return ReportCsiDriverRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ReportCsiDriverRequest>): ReportCsiDriverRequest {
+    const message = createBaseReportCsiDriverRequest();
+    message.driver = object.driver ?? "";
+    message.startId = object.startId ?? "";
+    message.stops = object.stops ?? false;
+    message.warnings = object.warnings?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseReportCsiDriverResponse(): ReportCsiDriverResponse {
+  return {};
+}
+
+export const ReportCsiDriverResponse: MessageFns<ReportCsiDriverResponse> = {
+  encode(_: ReportCsiDriverResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReportCsiDriverResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReportCsiDriverResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ReportCsiDriverResponse>): ReportCsiDriverResponse {
+    return ReportCsiDriverResponse.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<ReportCsiDriverResponse>): ReportCsiDriverResponse {
+    const message = createBaseReportCsiDriverResponse();
+    return message;
+  },
+};
+
 /**
  * Dynamic disks: disks that orchestrators attach and detach at run time. All changes are idempotent tasks in the queue
  * TASK_QUEUE_DYNAMIC_DISKS.
@@ -3101,6 +3251,18 @@ export const DynamicDiskServiceDefinition = {
       requestType: ListOwedRemovalsRequest as typeof ListOwedRemovalsRequest,
       requestStream: false,
       responseType: ListOwedRemovalsResponse as typeof ListOwedRemovalsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Reports a CSI driver's own state, every 5 s. A driver whose reports end, or that warns, becomes an alert of the
+     * director. Changes no stored state. INVALID_ARGUMENT: a text is missing or too long, or there are too many warnings.
+     */
+    reportCsiDriver: {
+      name: "ReportCsiDriver",
+      requestType: ReportCsiDriverRequest as typeof ReportCsiDriverRequest,
+      requestStream: false,
+      responseType: ReportCsiDriverResponse as typeof ReportCsiDriverResponse,
       responseStream: false,
       options: {},
     },
