@@ -4,7 +4,7 @@ import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import { formatHostPort, type Logger, messageOf } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { createClient } from "@diskmesh/rpc";
-import { AbruptEnds, createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
+import { AbruptEnds, CsiDrivers, createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base/base-folder.js";
 import type { AgentConfig } from "./base/config.js";
 import { IoCounters } from "./base/io-counters.js";
@@ -43,6 +43,7 @@ import { DeviceListener } from "./remote/device-listener.js";
 import { noteRunningConfig } from "./running-config.js";
 import { addServices } from "./services.js";
 import { serveHolders } from "./wiring.js";
+import { listenForCsiDrivers } from "./workers/csi-socket.js";
 import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
 import { keepWireGuard } from "./workers/wireguard-check.js";
@@ -81,6 +82,8 @@ export async function startAgent(
   registerWithRegistry(lifecycle, context, address, { ...edges, io, readiness });
   watchDevices(lifecycle, context, { clock: edges.clock, log });
   keepWireGuard(lifecycle, context, edges);
+  const csiDrivers = lifecycle.use("watch of csi-drivers", new CsiDrivers({ clock: edges.clock, log }));
+  lifecycle.use("socket for csi-drivers", await listenForCsiDrivers(folders.csiSocket, csiDrivers, log));
   await serveDirectorFace(lifecycle, context, links, readiness, log);
   return reloadConfig(context);
 }

@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { X509Certificate } from "node:crypto";
-import { cpSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { cpSync, lstatSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
@@ -248,7 +248,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
       const disk = SmallDisk.mount(MIB_BYTES);
       if (disk === undefined) throw new Error("no file system was mounted");
       await agent.kill();
-      cpSync(folder, disk.folder, { recursive: true });
+      copyFiles(folder, disk.folder);
       const back = await changed(stuck, "host-2", { baseFolder: disk.folder });
       disk.fill();
       return {
@@ -260,7 +260,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
         follow: async () => disk.makeRoom(),
         after: async () => {
           await agent.kill();
-          cpSync(disk.folder, folder, { recursive: true });
+          copyFiles(disk.folder, folder);
           disk[Symbol.dispose]();
           await back();
         },
@@ -357,3 +357,8 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
     },
   },
 ];
+
+/** Copies a folder without its sockets, which no copy can serve. */
+function copyFiles(from: string, to: string): void {
+  cpSync(from, to, { recursive: true, filter: (path) => !lstatSync(path).isSocket() });
+}

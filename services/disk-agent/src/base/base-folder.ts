@@ -16,6 +16,8 @@ export interface BaseFolder {
   readonly wireguardKey: string;
   /** States of drivers; made when a driver keeps something. */
   readonly driverStates: string;
+  /** Socket on which csi-drivers of the host report themselves. */
+  readonly csiSocket: string;
   readonly exports: string;
   readonly dynamicDisks: string;
   readonly persistentDisks: string;
@@ -29,6 +31,7 @@ export function baseFolderPaths(baseFolder: string): BaseFolder {
     runMark: join(baseFolder, "agent-runs.json"),
     runningConfig: join(baseFolder, "running-config.json"),
     wireguardKey: join(baseFolder, "wireguard.key"),
+    csiSocket: join(baseFolder, "csi.sock"),
     driverStates: join(baseFolder, "driver-states"),
     // The kernel names mounts, loop devices and working folders by the real path, and they are found by these names.
     exports: existsSync(exports) ? realpathSync(exports) : exports,
