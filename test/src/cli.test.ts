@@ -244,7 +244,11 @@ describe("the diskmesh command and a mesh", () => {
       ["why disk nowhere", 1, /nowhere/],
       ["why host", 2, /name the host to explain/],
       ["why service disk-agent", 2, /"disk-agent" is none of director, cpi-dispatcher, disk-registry: .*why host HOST/],
-      ["why service csi-driver", 2, /"csi-driver" is none of .*: a driver's orchestrator knows .*\/readyz/],
+      [
+        "why service csi-driver",
+        2,
+        /"csi-driver" is none of .*; a driver that hangs or warns is listed with .*: diskmesh why/,
+      ],
       ["why volume x", 2, /"volume" is none of host, device, disk, pool, vm, task, lock/],
       ["cancel 1", 1, /done/],
       ["passthru driver/nobody", 1, /nobody/],

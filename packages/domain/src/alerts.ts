@@ -31,7 +31,7 @@ const ALERTS = {
     cure: ["replace its certificate file with a renewed one: the process reloads it by itself", ""],
   },
   csi_driver_silent: {
-    text: "a csi-driver stands still, does not run, or cannot reach who watches it",
+    text: "a csi-driver hangs, does not run, or cannot reach the director or the agent",
     cure: [
       "restart it if it hangs, start it, or repair the network from it to the director; one that is gone for good is forgotten after a day",
       "",

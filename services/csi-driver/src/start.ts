@@ -1,11 +1,12 @@
 import { chmod, mkdir, realpath } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { ControllerDefinition, IdentityDefinition, NodeDefinition } from "@diskmesh/api/csi";
 import { DynamicDiskServiceDefinition } from "@diskmesh/api/director";
 import type { Logger } from "@diskmesh/domain";
-import { createClient, SocketServer } from "@diskmesh/rpc";
-import { ConfigError, type Lifecycle, LineLimit, Readiness, reportReadiness } from "@diskmesh/service";
+import { type Client, createClient, SocketServer } from "@diskmesh/rpc";
+import { ConfigError, type Lifecycle, LineLimit, Readiness, reportReadiness, systemClock } from "@diskmesh/service";
 import { codeOf } from "./calls/errors.js";
+import { SelfReport, type SendReport, toAgent } from "./calls/self-report.js";
 import { SharedWork } from "./calls/shared-work.js";
 import type { ControllerConfig, CsiConfig } from "./config.js";
 import type { ControllerContext } from "./controller/context.js";
@@ -16,10 +17,12 @@ import { servePlugin } from "./docker/plugin-server.js";
 import { DockerVolumes } from "./docker/volumes.js";
 import { identityHandlers } from "./identity.js";
 import { nodeIdOf } from "./model/node-id.js";
+import { slowWarnings } from "./model/slow-work.js";
 import { anywhereIn, type Place } from "./model/topology.js";
 import type { NodeContext } from "./node/context.js";
 import { DeviceUses } from "./node/device-uses.js";
 import { nodeHandlers } from "./node/handlers.js";
+import { runningPrograms } from "./node/run-program.js";
 
 const MODES = ["controller", "node", "docker"] as const;
 export type Mode = (typeof MODES)[number];
@@ -48,7 +51,8 @@ export async function startDriver(
   const node = needs("node", "docker") ? sectionOf(config, "node", ...modes) : undefined;
   const readiness = new Readiness({ needs: controller ? ["certificate"] : [], log });
   await reportReadiness(lifecycle, { tls: controller?.tls, health: config.health }, log, readiness);
-  const disks = controller && controllerContext(lifecycle, controller, config);
+  const client = controller && directorClient(lifecycle, controller);
+  const disks = client && controllerContext(client, controller, config);
   const own = node && (await nodeContext(node, config));
   if (socketPath !== undefined) {
     const server = new SocketServer({ codeOf, onError: failureLogger(log) });
@@ -71,24 +75,42 @@ export async function startDriver(
     lifecycle.use("Docker socket", await servePlugin(docker.socket, volumes, log));
   }
   readiness.setServing(true);
+  const sends: SendReport[] = [];
+  if (client)
+    sends.push((report, deadlineMs) =>
+      client.reportCsiDriver({ ...report, warnings: [...report.warnings] }, { deadlineMs }),
+    );
+  if (config.node?.hostId !== undefined && own) sends.push(toAgent(agentSocketOf(config.node)));
+  const slow = () => slowWarnings(systemClock.nowMs(), own?.work.running ?? [], runningPrograms);
+  const served = socketPath ?? docker?.socket ?? "";
+  lifecycle.use("report", new SelfReport({ socketPath: served, sends, readiness, slow, clock: systemClock, log }));
   log.info({ socketPath, dockerSocketPath: docker?.socket, modes }, "CSI services started");
 }
 
 /** Timeout of one director call. A task that takes longer continues; the repeated CSI call waits for it again. */
 const DIRECTOR_DEADLINE_MS = 9 * 60_000;
 
-function controllerContext(
-  lifecycle: Lifecycle,
-  { director, tls, azs, deployment, cluster = "" }: ControllerConfig,
-  { maxVolumesPerNode }: CsiConfig,
-): ControllerContext {
+/** Returns the socket of the agent whose exports the node uses, which lies beside their folder. */
+const agentSocketOf = ({ exportsFolder }: NonNullable<CsiConfig["node"]>): string =>
+  join(dirname(exportsFolder), "csi.sock");
+
+type DirectorClient = Client<typeof DynamicDiskServiceDefinition>;
+
+function directorClient(lifecycle: Lifecycle, { director, tls }: ControllerConfig): DirectorClient {
   const client = createClient(DynamicDiskServiceDefinition, {
     address: director.address,
     tls,
     serverRole: "director",
     defaultDeadlineMs: DIRECTOR_DEADLINE_MS,
   });
-  lifecycle.use("client of the director", client);
+  return lifecycle.use("client of the director", client);
+}
+
+function controllerContext(
+  client: DirectorClient,
+  { azs, deployment, cluster = "" }: ControllerConfig,
+  { maxVolumesPerNode }: CsiConfig,
+): ControllerContext {
   const disks = new DirectorDisks(client, deployment === undefined ? { cluster } : { deployment });
   const work = new SharedWork(async (volumeId) => (await disks.trouble(volumeId))?.sentence);
   return { disks, work, places: azs.map(anywhereIn), maxVolumesPerNode };

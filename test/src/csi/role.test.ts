@@ -16,9 +16,10 @@ it("callers whose rights end may call the methods of dynamic disks, and are refu
   );
   const namesOf = (found: typeof methods) => found.map(({ name }) => name).sort();
   const disks = [...ALLOWED, ...MORE_ALLOWED].sort();
+  const csi = [...disks, "ReportCsiDriver"].sort();
   const ofCsi = methods.filter(({ allowed }) => allowed.includes("csi"));
-  expect(namesOf(ofCsi)).to.deep.equal(disks);
-  expect(namesOf(ofCsi.filter(({ isScoped }) => isScoped))).to.deep.equal(disks);
+  expect(namesOf(ofCsi)).to.deep.equal(csi);
+  expect(namesOf(ofCsi.filter(({ isScoped }) => isScoped))).to.deep.equal(csi);
   const ofScopedOperators = methods.filter(({ allowed, isScoped }) => isScoped && allowed.includes("operator-disks"));
   expect(namesOf(ofScopedOperators)).to.deep.equal([...disks, ...READS].sort());
 });

@@ -71,6 +71,7 @@ export const TYPED: Readonly<Record<string, readonly [file: string, text: string
   verify: [CLI, "verify director"],
   why: [CLI, 'done("why")'],
   "why device X": [CURES, '["device", DEVICE]'],
+  "why disk X": ["test/src/stuck/operator-situations.ts", '["disk", "slow"]'],
   "why host X": [CURES, '["host", "host-4"]'],
   "why pool X": [CLI, '"why", "pool"'],
   "why service cpi-dispatcher": ["test/src/stuck.test.ts", 'done("why service cpi-dispatcher")'],

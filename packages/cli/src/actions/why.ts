@@ -30,7 +30,7 @@ const ASKED_ELSEWHERE: Readonly<Record<string, string>> = {
   "disk-agent": "an agent is explained with its host: diskmesh why host HOST",
   "nats-server": "who lacks NATS says so: diskmesh why",
   "csi-driver":
-    "a driver's orchestrator knows whether it runs; /readyz at `health` of its config says what it lacks, its log which service does not answer, and kubectl describe of the claim, pod or volumeattachment what it answered",
+    "its log says which service does not answer, kubectl describe of the claim, pod or volumeattachment what it answered; a driver that hangs or warns is listed with the director, or with its host: diskmesh why",
 };
 /** Deadline of a query. A process that does not know the leader searches for it until then. */
 const ASK_DEADLINE_MS = 5_000;

@@ -21,7 +21,7 @@ describe("csi-drivers that report themselves", () => {
 
   const note = (more: object = {}) =>
     drivers.note({ driver: DRIVER, startId: "a", stops: false, warnings: [], ...more });
-  const silent = `csi_driver_silent: the csi-driver at ${DRIVER} has stopped to report itself`;
+  const silent = `csi_driver_silent: the csi-driver at ${DRIVER} sends no reports any more`;
 
   it("are an alert after three missing reports, until the next report", async () => {
     note();

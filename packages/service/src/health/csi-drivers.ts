@@ -90,7 +90,7 @@ export class CsiDrivers {
     const nowMs = this.options.clock.monotonicMs();
     const { heardAtMs = nowMs, endsAtMs = [], warnings = [] } = this.#known.get(name) ?? {};
     const isSilent = nowMs - heardAtMs >= SILENT_MS;
-    this.#tell("csi_driver_silent", name, isSilent ? `the csi-driver at ${name} has stopped to report itself` : "");
+    this.#tell("csi_driver_silent", name, isSilent ? `the csi-driver at ${name} sends no reports any more` : "");
     const ends = endsAtMs.filter((atMs) => nowMs - atMs < ENDS_WINDOW_MS);
     const killed =
       ends.length < MANY_ENDS
@@ -108,7 +108,7 @@ export class CsiDrivers {
     if (text === (this.#told.get(key) ?? "")) return;
     if (text === "") {
       this.#told.delete(key);
-      log.info({ alertEnded: alert, alertOf }, "csi-driver is well again");
+      log.info({ alertEnded: alert, alertOf }, "csi-driver has recovered");
     } else {
       this.#told.set(key, text);
       log.warn({ alert, alertOf }, text);

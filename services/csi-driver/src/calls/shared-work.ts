@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { AbortedError } from "@diskmesh/domain";
 import type { SocketCall } from "@diskmesh/rpc";
+import type { RunningCall } from "../model/slow-work.js";
 
-interface Running {
+interface Running extends RunningCall {
   /** The request as text, which is equal for equal requests. */
   readonly request: string;
-  readonly what: string;
+  /** Monotonic time of the start. */
   readonly startedMs: number;
   readonly done: Promise<unknown>;
 }
@@ -29,6 +30,10 @@ export class SharedWork {
   /** `why` returns what a volume waits for, as a sentence; undefined when nothing is known. */
   constructor(private readonly why: (volumeId: string) => Promise<string | undefined> = async () => undefined) {}
 
+  get running(): Iterable<RunningCall> {
+    return this.#running.values();
+  }
+
   /** Throws AbortedError shortly before the call's deadline, with the running work and what the volume waits for. */
   async run<Result>(
     volumeId: string,
@@ -45,16 +50,17 @@ export class SharedWork {
     for (;;) {
       const running = this.#running.get(volumeId);
       if (running === undefined) break;
-      if (running.request === text) return this.#within(within, volumeId, running) as Promise<Result>;
-      await this.#within(within, volumeId, { ...running, done: running.done.catch(() => {}) });
+      if (running.request === text) return this.#within(within, running) as Promise<Result>;
+      await this.#within(within, { ...running, done: running.done.catch(() => {}) });
     }
     const done = work().finally(() => this.#running.delete(volumeId));
-    const running = { request: text, what: method, startedMs: performance.now(), done };
+    const startedAtMs = Date.now();
+    const running = { request: text, method, volumeId, startedAtMs, startedMs: performance.now(), done };
     this.#running.set(volumeId, running);
-    return this.#within(within, volumeId, running) as Promise<Result>;
+    return this.#within(within, running) as Promise<Result>;
   }
 
-  async #within({ askAtMs, untilMs }: Limits, volumeId: string, { what, startedMs, done }: Running): Promise<unknown> {
+  async #within({ askAtMs, untilMs }: Limits, { method, volumeId, startedMs, done }: Running): Promise<unknown> {
     const over = new AbortController();
     const sleepUntil = (ms: number) => sleep(Math.max(0, ms - performance.now()), undefined, { signal: over.signal });
     const late = async (): Promise<never> => {
@@ -68,7 +74,7 @@ export class SharedWork {
       );
       await sleepUntil(untilMs);
       const seconds = Math.round((performance.now() - startedMs) / 1_000);
-      const text = `${what} of volume ${volumeId} has been running for ${seconds} s${why}; repeat the request to wait for its end`;
+      const text = `${method} of volume ${volumeId} has been running for ${seconds} s${why}; repeat the request to wait for its end`;
       throw new AbortedError(text, { about: { volume_id: volumeId } });
     };
     try {

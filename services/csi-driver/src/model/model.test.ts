@@ -6,6 +6,7 @@ import { limitsFrom } from "./limits.js";
 import { mountedAt, parseMountInfo } from "./mount-info.js";
 import { nodeIdOf, parseNodeId } from "./node-id.js";
 import { shownPath, shownVolume } from "./shown.js";
+import { slowWarnings } from "./slow-work.js";
 import { anywhereIn, isAccessible, placesFor, topologyOf } from "./topology.js";
 
 const range = (requiredBytes: number, limitBytes = 0) => ({ requiredBytes, limitBytes });
@@ -193,4 +194,27 @@ it("a message names the claim of a volume and the pod of a path, and nothing tha
     new RegExp(`of the pod with the UID ${uid}$`),
   );
   expect(shownPath("/mnt")).to.equal("/mnt");
+});
+
+describe("slow work of a driver", () => {
+  const nowMs = Date.UTC(2026, 0, 1, 12);
+  const call = (secondsAgo: number, volumeId = "csi-1") => ({
+    ...{ method: "NodeStageVolume", volumeId },
+    startedAtMs: nowMs - secondsAgo * 1_000,
+  });
+
+  it("is each call and program of 15 s or more, the oldest first, of which three are told", () => {
+    const program = { program: "mount", pid: 7, startedAtMs: nowMs - 20_000 };
+    expect(slowWarnings(nowMs, [call(14)], [])).to.deep.equal([]);
+    expect(slowWarnings(nowMs, [call(15), call(14, "csi-2")], [program])).to.deep.equal([
+      "NodeStageVolume of volume csi-1 runs since 2026-01-01T11:59:45Z: see its disk (diskmesh why disk csi-1); the call ends by itself once the disk answers",
+      "program mount of the node runs since 2026-01-01T11:59:40Z: if its disk answers, end process 7; the call is then tried again",
+    ]);
+    const many = Array.from({ length: 5 }, (_, index) => call(20 + index, `csi-${index}`));
+    expect(slowWarnings(nowMs, many, []).map((text) => /csi-\d/.exec(text)?.[0])).to.deep.equal([
+      "csi-4",
+      "csi-3",
+      "csi-2",
+    ]);
+  });
 });

@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { InvalidStateError, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import type { RunningProgram } from "../model/slow-work.js";
 
 export interface Ended {
   readonly code: number;
@@ -21,6 +22,9 @@ const PACKAGES: Readonly<Record<string, string>> = {
   xfs_growfs: "xfsprogs",
 };
 
+/** Programs that have not ended, although some were killed. */
+export const runningPrograms = new Set<RunningProgram>();
+
 /** Time for a killed program to end. One that waits for a dead device may not. */
 const KILL_MS = 1_000;
 
@@ -32,12 +36,15 @@ export async function runProgram(program: string, args: readonly string[], timeo
   const options = { env: ENVIRONMENT, timeout: timeoutMs, killSignal: "SIGKILL", maxBuffer: MAX_OUTPUT_BYTES } as const;
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => reject(didNotEnd(program, timeoutMs)), timeoutMs + KILL_MS);
-    execFile(program, args, options, (error, out, err) => {
+    const child = execFile(program, args, options, (error, out, err) => {
+      runningPrograms.delete(running);
       clearTimeout(late);
       const code = error === null ? 0 : error.code;
       if (typeof code === "number") resolve({ code, out, text: `${out}${err}`.trim() });
       else reject(failureOf(program, error as NodeJS.ErrnoException & { killed?: boolean }, timeoutMs));
     });
+    const running = { program, pid: child.pid ?? 0, startedAtMs: Date.now() };
+    runningPrograms.add(running);
   });
 }
 

@@ -40,6 +40,10 @@ export class DriverProcess implements AsyncDisposable {
     return this.#child.output;
   }
 
+  signal(signal: NodeJS.Signals): void {
+    this.#child.signal(signal);
+  }
+
   async killAndStart(): Promise<void> {
     this.#child.signal("SIGKILL");
     await this.#child.exited;
