@@ -1,5 +1,15 @@
 import { spawnSync } from "node:child_process";
-import { accessSync, appendFileSync, constants, existsSync, readdirSync, rmSync } from "node:fs";
+import {
+  accessSync,
+  appendFileSync,
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  truncateSync,
+} from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { join, relative } from "node:path";
 import { createInterface } from "node:readline";
@@ -22,6 +32,7 @@ const FAILING = {
   flushes: ["-device", "virtio-blk-pci,drive=flushes"],
 };
 const FAILING_SECTOR = 2048;
+const DRIVE_BYTES = 64 * MIB_BYTES;
 /** Features of a processor with which TCG is slower than without them. */
 const SLOW_FEATURES = ["la57", "erms", "fsrm", "pku"];
 const DRIVERS = ["virtio_blk", "virtio_scsi", "sd_mod", "nvme"];
@@ -39,7 +50,7 @@ const MODULES = [
     "nvmet-tcp",
     "nvme-tcp",
   ],
-  ...["virtiofs", "overlay", "wireguard", "nf_tables", "veth"],
+  ...["virtiofs", "overlay", "wireguard", "nf_tables", "veth", "virtio_net"],
   ...DRIVERS,
 ];
 const MODPROBE_TIMEOUT_MS = 60_000;
@@ -61,11 +72,18 @@ interface KernelFiles {
 /** Where the trials run: on this machine, or in a virtual machine with a kernel of its own. */
 export type Place = "here" | KernelFiles;
 
-/** Returns where trials can run, or the reason why they cannot. With `seesMachine` a virtual machine mounts its files. */
-export function findPlace(seesMachine: boolean): Place | { readonly missing: string } {
+interface PlaceOptions {
+  /** A virtual machine mounts the files of this one. */
+  readonly seesMachine: boolean;
+  /** True for trials of two machines, which need virtual ones. */
+  readonly areTwo?: boolean;
+}
+
+/** Returns where trials can run, or the reason why they cannot. */
+export function findPlace({ seesMachine, areTwo = false }: PlaceOptions): Place | { readonly missing: string } {
   const ofMesh = seesMachine ? MESH_PROGRAMS.filter((name) => !programPath(name)) : [];
   if (ofMesh.length > 0) return { missing: `${ofMesh.join(", ")} not on PATH` };
-  if (hasDeviceMapper()) return "here";
+  if (!areTwo && hasDeviceMapper()) return "here";
   if (process.arch !== "x64") return { missing: `the virtual machine is one of x64, this machine of ${process.arch}` };
   const programs = ["qemu-system-x86_64", "modprobe", "ldd", ...PROGRAMS].filter((name) => !programPath(name));
   if (programs.length > 0) return { missing: `${programs.join(", ")} not on PATH` };
@@ -119,45 +137,49 @@ function namesIn(folder: string): string[] {
   }
 }
 
+/** One of two ends of a network cable. Its machine is number 1 or 2, and has a drive that outlives the machine. */
+interface CableEnd {
+  readonly folder: string;
+  readonly number: 1 | 2;
+}
+
 interface KernelOptions {
   /** A virtual machine can mount the files of this one. */
   readonly seesMachine: boolean;
   /** Time limit of a test, above the one that it has inside. */
   readonly timeoutMs: number;
+  readonly cable?: CableEnd;
 }
 
 /** A kernel with device-mapper that runs the trials. */
 export class Kernel implements AsyncDisposable {
   #version = "";
+  #child!: Child;
+  #socket: Socket | undefined;
+  #answers!: AsyncIterator<string>;
 
   private constructor(
     private readonly folder: string,
-    private readonly child: Child,
+    private readonly commandLine: readonly [string, ...string[]],
     private readonly fileServer: Child | undefined,
     private readonly server: Server,
-    private readonly socket: Socket,
-    private readonly answers: AsyncIterator<string>,
     private readonly timeoutMs: number,
   ) {}
 
   /** Starts it, and waits for its first line. */
-  static async start(place: Place, { seesMachine, timeoutMs }: KernelOptions): Promise<Kernel> {
+  static async start(place: Place, { seesMachine, timeoutMs, cable }: KernelOptions): Promise<Kernel> {
     const folder = temporaryFolder();
-    const path = join(folder, "port");
+    const port = join(folder, "port");
     const server = createServer();
-    await new Promise<void>((resolve) => server.listen(path, resolve));
-    const connected = new Promise<Socket>((resolve) => server.once("connection", resolve));
+    await new Promise<void>((resolve) => server.listen(port, resolve));
     const fileServer = seesMachine && place !== "here" ? await serveFiles(folder) : undefined;
-    const [command, ...args] =
+    const commandLine: readonly [string, ...string[]] =
       place === "here"
-        ? [process.execPath, TRIALS, "serve", path]
-        : await qemu(place, { folder, port: path, seesMachine });
-    const child = new Child({ name: "kernel", command, args, logFile: join(folder, "console"), env: SETTINGS });
-    const socket = await within(child, "no connection", connected, START_TIMEOUT_MS);
-    const answers = createInterface({ input: socket })[Symbol.asyncIterator]();
-    const kernel = new Kernel(folder, child, fileServer, server, socket, answers, timeoutMs);
+        ? [process.execPath, TRIALS, "serve", port]
+        : await qemu(place, { folder, port, seesMachine, cable });
+    const kernel = new Kernel(folder, commandLine, fileServer, server, timeoutMs);
     try {
-      kernel.#version = JSON.parse(await kernel.#answer("no start", START_TIMEOUT_MS)).kernel;
+      await kernel.#boot();
       return kernel;
     } catch (error) {
       await kernel[Symbol.asyncDispose]();
@@ -165,30 +187,60 @@ export class Kernel implements AsyncDisposable {
     }
   }
 
+  async #boot(): Promise<void> {
+    const [command, ...args] = this.commandLine;
+    const connected = new Promise<Socket>((resolve) => this.server.once("connection", resolve));
+    this.#child = new Child({ name: "kernel", command, args, logFile: join(this.folder, "console"), env: SETTINGS });
+    this.#socket = await within(this.#child, "no connection", connected, START_TIMEOUT_MS);
+    this.#answers = createInterface({ input: this.#socket })[Symbol.asyncIterator]();
+    this.#version = JSON.parse(await this.#answer("no start", START_TIMEOUT_MS)).kernel;
+  }
+
+  /** Ends it as a power cut ends a machine. */
+  async #kill(): Promise<void> {
+    this.#socket?.destroy();
+    this.#child?.signal("SIGKILL");
+    await this.#child?.exited;
+  }
+
   /**
-   * Runs a test of a suite there, and adds what it has counted to the file TALLY. Rejects with its failure, or with the
-   * end of the console when no answer comes.
+   * Runs a test of a suite there, and adds what it has counted to the file TALLY. The test may ask for calls in the machine
+   * at the other end of the cable. Rejects with its failure, or with the end of the console when no answer comes.
    */
-  async run(suite: string, title: string): Promise<void> {
-    this.socket.write(`${JSON.stringify({ suite, title })}\n`);
-    const { failure, tally } = JSON.parse(await this.#answer(title, this.timeoutMs));
+  async run(suite: string, title: string, other?: Kernel): Promise<void> {
+    let answer = await this.#ask({ suite, title }, title);
+    while ("call" in answer)
+      answer = await this.#ask((await other?.obey(answer)) ?? { error: "no other machine" }, title);
+    const { failure, tally } = answer;
     if (failure !== undefined || Object.keys(tally).length > 0) {
       const line = { kernel: this.#version, suite, title, ...tally, ...(failure !== undefined && { failure: true }) };
       appendFileSync(TALLY, `${JSON.stringify(line)}\n`);
     }
-    if (failure !== undefined) throw new Error(`${failure}\n${consoleEnd(this.child)}`);
+    const consoles = [this.#child, ...(other ? [other.#child] : [])].map(consoleEnd);
+    if (failure !== undefined) throw new Error([failure, ...consoles].join("\n"));
+  }
+
+  /** Answers a call of the other machine's test: of this machine's power, or of a program inside. */
+  async obey(order: { readonly call: string; readonly args: readonly unknown[] }): Promise<object> {
+    if (order.call === "cutPower") await this.#kill();
+    else if (order.call === "boot") await this.#boot();
+    else return this.#ask(order, order.call);
+    return {};
+  }
+
+  async #ask(line: object, what: string) {
+    this.#socket?.write(`${JSON.stringify(line)}\n`);
+    return JSON.parse(await this.#answer(what, this.timeoutMs));
   }
 
   async #answer(what: string, timeoutMs: number): Promise<string> {
-    const { value } = await within(this.child, what, this.answers.next(), timeoutMs);
-    if (value === undefined) throw new Error(`the port was closed\n${consoleEnd(this.child)}`);
+    const { value } = await within(this.#child, what, this.#answers.next(), timeoutMs);
+    if (value === undefined) throw new Error(`the port was closed\n${consoleEnd(this.#child)}`);
     return value;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.socket.destroy();
-    this.child.signal("SIGKILL");
-    await this.child.exited;
+    await this.#kill();
     this.fileServer?.signal("SIGKILL");
     await this.fileServer?.exited;
     await new Promise((resolve) => this.server.close(resolve));
@@ -208,7 +260,12 @@ const SETTINGS = {
 /** Returns the command line of a virtual machine without KVM, which not every machine has. */
 async function qemu(
   { image, modules }: KernelFiles,
-  { folder, port, seesMachine }: { folder: string; port: string; seesMachine: boolean },
+  {
+    folder,
+    port,
+    seesMachine,
+    cable,
+  }: { folder: string; port: string; seesMachine: boolean; cable?: CableEnd | undefined },
 ): Promise<[string, ...string[]]> {
   const { bundleInto } = await import(join(repositoryFolder, "deploy/local/bootstrap/bundle.mjs"));
   const code = join(folder, "code");
@@ -219,6 +276,7 @@ async function qemu(
   const settings = Object.entries(SETTINGS).map(([name, value]) => `${name}=${value}`);
   const kernelArgs = [
     "console=ttyS0 quiet panic=-1 nokaslr mitigations=off no_timer_check rdinit=/bin/node",
+    process.env.DISKMESH_KERNEL_OPTIONS ?? "",
     ...settings,
     "-- /code/main.js serve",
   ];
@@ -231,6 +289,7 @@ async function qemu(
     ...(seesMachine ? sharedMemory(folder) : ["-m", "1024"]),
     ...["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"],
     ...Object.entries(FAILING).flatMap(([name, args]) => ["-blockdev", failingBlocks(name), ...args]),
+    ...(cable ? cableEnd(cable) : []),
     ...["-kernel", image, "-initrd", initramfs, "-append", kernelArgs.join(" ")],
     ...[
       "-device",
@@ -240,6 +299,19 @@ async function qemu(
       "-device",
       "virtserialport,chardev=port",
     ],
+  ];
+}
+
+/** Returns the options of a machine's drive, and of its network device. Packets to a machine that does not run are lost. */
+function cableEnd({ folder, number }: CableEnd): string[] {
+  const drive = join(folder, `drive-${number}`);
+  closeSync(openSync(drive, "a"));
+  truncateSync(drive, DRIVE_BYTES);
+  const [own, other] = [number, 3 - number].map((each) => join(folder, `end-${each}`));
+  return [
+    ...["-blockdev", `driver=file,node-name=lasting,filename=${drive}`, "-device", "virtio-blk-pci,drive=lasting"],
+    ...["-netdev", `dgram,id=cable,local.type=unix,local.path=${own},remote.type=unix,remote.path=${other}`],
+    ...["-device", `virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:00:00:0${number}`],
   ];
 }
 

@@ -1,5 +1,6 @@
 // Runs the trials where device-mapper is: as the only process of a virtual machine, or on this machine. It answers each
-// line `{"suite", "title"}` of the given port with the result of that one test.
+// line `{"suite", "title"}` of the given port with the result of that one test. A test of two machines writes lines
+// `{"call", "args"}` before, which the process at the other end carries to the other machine.
 import { spawnSync } from "node:child_process";
 import { createReadStream, createWriteStream, mkdirSync, openSync, readdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -10,6 +11,7 @@ import { config } from "chai";
 import Mocha from "mocha";
 import { liveHost } from "./trials/between-life.js";
 import { live } from "./trials/life.js";
+import { answerCall, callThrough } from "./trials/machine-calls.js";
 import { liveMove } from "./trials/moves/life.js";
 import { takeTally } from "./trials/tally.js";
 
@@ -37,6 +39,7 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
   mesh: () => import("./trials/whole-mesh.js"),
   sanity: () => import("./trials/sanity.js"),
   wireguard: () => import("./trials/wireguard.js"),
+  machines: async () => [await import("./trials/machines/power.js"), await import("./trials/machines/chaos.js")],
 };
 
 const TEST_TIMEOUT_MS = 600_000;
@@ -117,17 +120,27 @@ function showBlockedTasks(): void {
 async function serve(path: string | undefined): Promise<void> {
   if (process.pid === 1) becomeInit();
   const { input, output } = openPort(path);
-  output.write(`${JSON.stringify({ kernel: release() })}\n`);
+  const say = (answer: object) => output.write(`${JSON.stringify(answer)}\n`);
+  say({ kernel: release() });
   const loaded = new Map<string, Mocha>();
-  for await (const line of createInterface({ input })) {
-    const { suite, title } = JSON.parse(line);
+  const lines = createInterface({ input })[Symbol.asyncIterator]();
+  callThrough(async (call) => {
+    say(call);
+    return JSON.parse((await lines.next()).value);
+  });
+  for (let line = await lines.next(); !line.done; line = await lines.next()) {
+    const { suite, title, ...call } = JSON.parse(line.value);
+    if ("call" in call) {
+      say(await answerCall(call));
+      continue;
+    }
     const load = SUITES[suite];
     if (load === undefined) throw new Error(`there is no suite ${suite}`);
     const mocha = loaded.get(suite) ?? (await loadSuite(load));
     loaded.set(suite, mocha);
     const failure = await runTest(mocha, title);
     if (failure !== undefined && process.pid === 1) showBlockedTasks();
-    output.write(`${JSON.stringify({ title, failure, tally: takeTally() })}\n`);
+    say({ title, failure, tally: takeTally() });
   }
 }
 

@@ -170,14 +170,14 @@ export class EngineScene {
   }
 
   /** Serves the devices to holders on other hosts, and returns the port. */
-  async listen(port = 0): Promise<number> {
+  async listen(port = 0, host = "127.0.0.1"): Promise<number> {
     const { devices, ledger } = this.fixture;
     const { ioTimeoutMs: takeOverTimeoutMs, negotiationTimeoutMs } = ENGINE_LIMITS;
     const id = await machineBootId();
     const access = new DeviceAccess({ devices, ledger, machineBootId: id, takeOverTimeoutMs, nvme: this.#nvme });
     const limits = { maxInFlightRequests: 64, maxInFlightBytes: 64 * DEVICE_BYTES, negotiationTimeoutMs };
     const log = silentLogger;
-    const listener = { access, host: "127.0.0.1", port, limits, clock: systemClock, log };
+    const listener = { access, host, port, limits, clock: systemClock, log };
     this.#listener = await DeviceListener.start(listener);
     this.#listener.requireListening();
     return this.#listener.port;

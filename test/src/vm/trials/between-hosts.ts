@@ -30,13 +30,18 @@ interface HostOptions {
   readonly whyNot?: string | undefined;
   readonly verbs?: Verbs;
   readonly bootId?: () => Promise<string>;
+  /** Address of a host that has a machine of its own. */
+  readonly address?: string | undefined;
   /** WireGuard of a host that does not call its storage network trusted. */
   readonly wireguard?: WireGuard;
 }
 
 /** NVMe/TCP of a host. */
-function nvmeFor(hostId: HostId, { whyNot, wireguard, ...options }: HostOptions = {}): Nvme {
-  const host = wireguard === undefined ? "127.0.0.1" : innerAddressOf(hostId);
+function nvmeFor(
+  hostId: HostId,
+  { whyNot, wireguard, address: own = "127.0.0.1", ...options }: HostOptions = {},
+): Nvme {
+  const host = wireguard === undefined ? own : innerAddressOf(hostId);
   const address = { host, port: portOf(hostId) };
   const sides = nvmeOf({ hostId, nvmeListen: address, remoteIoTimeoutMs: FAIL_AFTER_MS }, silentLogger, options);
   return { ...sides, address, whyNot, wireguard };
@@ -132,9 +137,10 @@ export function specBetween(
   there: readonly string[],
   here: readonly string[] = [],
   sizeBytes = DEVICE_BYTES,
+  address = "127.0.0.1",
 ): ReturnType<typeof specOf> {
   const spec = specOf(DISK, sessionNumber, [...there, ...here], sizeBytes);
-  const reach = { hostId: STORAGE, blockAddress: `127.0.0.1:${port}`, sessionKey: KEY };
+  const reach = { hostId: STORAGE, blockAddress: `${address}:${port}`, sessionKey: KEY };
   const extents = spec.extents.map((extent, at) => (at < there.length ? { ...extent, ...reach } : extent));
   return { ...spec, extents };
 }

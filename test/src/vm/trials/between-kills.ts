@@ -1,15 +1,13 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import type { HostId } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { DISK, endStorage, HOLDER, nqns, STORAGE, sceneOf } from "./between-hosts.js";
-import { formerLifeOf, HERE, type LifeOrder, THERE } from "./between-life.js";
+import { formerLifeOf, HERE, THERE } from "./between-life.js";
 import { CheckedWriter } from "./checked-writer.js";
 import { Devices } from "./device-mapper.js";
 import { makeDrives, unwind } from "./engine-drives.js";
+import { HostMachine } from "./machine-calls.js";
 import { count } from "./tally.js";
 
 const DEPTH = 4;
@@ -19,25 +17,6 @@ const REST_MS = 20;
 const KILLS = 2;
 const LATEST = 9;
 
-/** Starts a life, and resolves to what it has printed once it is ready; undefined when it was killed before. */
-async function begin(
-  order: LifeOrder,
-  killAfterMs?: number,
-): Promise<{ life: ChildProcess; said: string | undefined }> {
-  const program = [...process.execArgv, process.argv[1] ?? "", "host", "", JSON.stringify(order)];
-  const life = spawn(process.execPath, program, { stdio: ["ignore", "pipe", "inherit"] });
-  if (killAfterMs !== undefined) setTimeout(() => life.kill("SIGKILL"), killAfterMs);
-  for await (const line of createInterface({ input: life.stdout })) return { life, said: line };
-  return { life, said: undefined };
-}
-
-async function kill(life: ChildProcess): Promise<void> {
-  if (life.exitCode !== null || life.signalCode !== null) return;
-  const ended = once(life, "exit");
-  life.kill("SIGKILL");
-  await ended;
-}
-
 describe("agents of both hosts that are killed", () => {
   it("fail no I/O, lose no write, and fence later", async () => {
     await using devices = new Devices();
@@ -45,18 +24,14 @@ describe("agents of both hosts that are killed", () => {
       [STORAGE, (await makeDrives(devices)).folder],
       [HOLDER, (await makeDrives(devices)).folder],
     ]);
-    const orderOf = (hostId: HostId, port: number, isFirst: boolean) => ({
-      ...{ folder: folders.get(hostId) ?? "", hostId, port, isFirst },
-    });
-    const lives = new Map<HostId, ChildProcess>();
-    devices.later(async () => {
-      for (const life of lives.values()) await kill(life);
-    });
-    const run = async (hostId: HostId, port: number, isFirst: boolean, killAfterMs?: number) => {
-      const { life, said } = await begin(orderOf(hostId, port, isFirst), killAfterMs);
-      lives.set(hostId, life);
-      return said;
-    };
+    const agents = new Map<HostId, HostMachine>([
+      [STORAGE, new HostMachine()],
+      [HOLDER, new HostMachine()],
+    ]);
+    const kill = (hostId: HostId) => agents.get(hostId)?.kill();
+    devices.later(() => Promise.all([...agents.keys()].map(kill)));
+    const run = async (hostId: HostId, port: number, isFirst: boolean, killAfterMs?: number) =>
+      agents.get(hostId)?.begin({ folder: folders.get(hostId) ?? "", hostId, port, isFirst }, killAfterMs);
     const port = Number(await run(STORAGE, 0, true));
     const beganMs = performance.now();
     const path = (await run(HOLDER, port, true)) ?? "";
@@ -65,12 +40,10 @@ describe("agents of both hosts that are killed", () => {
     await writer.progress();
     for (let kills = 0; kills < KILLS; kills++)
       for (const hostId of [STORAGE, HOLDER]) {
-        const life = lives.get(hostId);
-        if (life !== undefined) await kill(life);
+        await kill(hostId);
         await writer.progress();
         const half = await run(hostId, port, false, Math.random() * startMs);
-        const halfLife = lives.get(hostId);
-        if (halfLife !== undefined) await kill(halfLife);
+        await kill(hostId);
         await writer.progress();
         const said = await run(hostId, port, false);
         expect(said, `after ${half ?? "a start that was killed"}`).to.equal(hostId === STORAGE ? `${port}` : path);
@@ -78,7 +51,7 @@ describe("agents of both hosts that are killed", () => {
         count("kills of agents between hosts");
       }
     expect(writer.errors).to.deep.equal([]);
-    for (const life of lives.values()) await kill(life);
+    for (const hostId of agents.keys()) await kill(hostId);
     const storage = sceneOf(STORAGE, await formerLifeOf(STORAGE, folders.get(STORAGE) ?? ""));
     const holder = sceneOf(HOLDER, await formerLifeOf(HOLDER, folders.get(HOLDER) ?? ""));
     devices.later(async () => {

@@ -35,10 +35,10 @@ export class CheckedWriter {
     return new CheckedWriter(await open(path, constants.O_RDWR | constants.O_DIRECT), blocks, restMs);
   }
 
-  /** Resolves when each of the blocks has been written since, or some of them more often. */
+  /** Resolves when each of the blocks has been written since. */
   async progress(): Promise<void> {
-    const before = this.writes;
-    await eventually(() => this.writes > before + this.#issued.length);
+    const before = [...this.#issued];
+    await eventually(() => before.every((issued, block) => (this.#acknowledged[block] ?? 0) > issued));
   }
 
   /** Resolves when no write is in flight, because all have failed or `stop` was called. */
@@ -54,7 +54,11 @@ export class CheckedWriter {
 
   /** Returns a line for each block of `path` that is torn, or holds neither the acknowledged nor a later number. */
   async faults(path: string): Promise<string[]> {
-    const bytes = await readDirect(path, this.#issued.length);
+    return this.faultsIn(await readDirect(path, this.#issued.length));
+  }
+
+  /** Returns the faults of these bytes, which were read from the device. */
+  faultsIn(bytes: Buffer): string[] {
     return this.#issued.flatMap((issued, block) => {
       const numbers = new Set<number>();
       for (let at = 0; at < BLOCK_BYTES; at += 8) numbers.add(bytes.readDoubleLE(block * BLOCK_BYTES + at));
