@@ -573,6 +573,11 @@ export interface OpenSessionRequest {
   sessionKey: Buffer;
   /** Further runs. */
   runs: Run[];
+  /**
+   * Number of the session that all these runs must have had last, unless they have this one already. OUTDATED: they had
+   * another one, or have other bytes since. 0: any.
+   */
+  formerSessionNumber: number;
 }
 
 /** Outcomes of the order. */
@@ -691,6 +696,8 @@ export interface CopyDeviceRequest {
    * restarted. An agent begins at the first byte with a token of another session, run or file, or with none.
    */
   resumeToken: string;
+  /** Number of bytes from the start of both runs that former sessions have copied, durably. Counts without a resume_token. */
+  copiedBytes: number;
 }
 
 /** Progress of the copy. */
@@ -710,6 +717,8 @@ export interface CopyDeviceResponse {
    * failure of the device.
    */
   resumeToken: string;
+  /** Number of bytes from the start of both runs that are copied, durably. 0 where resume_token is empty. */
+  durableBytes: number;
 }
 
 /** The mirror to look at. */
@@ -787,6 +796,11 @@ export interface Extent {
    * run share a connection to the device's host, which leads to that start.
    */
   skipBytes: number;
+  /**
+   * Number of bytes from the start of both runs that are alike, durably. Set in the target. An agent believes it only when it
+   * begins to serve the session, and copies the others. 0: copy all.
+   */
+  copiedBytes: number;
 }
 
 /** The disk to serve. */
@@ -873,6 +887,11 @@ export interface UnexportDiskRequest {
 export interface UnexportDiskResponse {
   /** One outcome per run of open_device_ids and open_runs, in that order. PENDING: the session was not granted at once. */
   outcomes: DeviceOutcome[];
+  /**
+   * Set after a drain: targets of the disk's moves, of which both devices have the first copied_bytes alike, durably. Only
+   * device_id, offset_bytes, session_number and copied_bytes are set.
+   */
+  copied: Extent[];
 }
 
 function createBaseRun(): Run {
@@ -3184,6 +3203,7 @@ function createBaseOpenSessionRequest(): OpenSessionRequest {
     deviceIds: [],
     sessionKey: Buffer.alloc(0),
     runs: [],
+    formerSessionNumber: 0,
   };
 }
 
@@ -3212,6 +3232,9 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
     }
     for (const v of message.runs) {
       Run.encode(v!, writer.uint32(66).fork()).join();
+    }
+    if (message.formerSessionNumber !== 0) {
+      writer.uint32(72).int64(message.formerSessionNumber);
     }
     return writer;
   },
@@ -3293,6 +3316,14 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
             message.runs.push(Run.decode(reader, reader.uint32()));
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.formerSessionNumber = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3318,6 +3349,7 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
     message.deviceIds = object.deviceIds?.map((e) => e) || [];
     message.sessionKey = object.sessionKey ?? Buffer.alloc(0);
     message.runs = object.runs?.map((e) => Run.fromPartial(e)) || [];
+    message.formerSessionNumber = object.formerSessionNumber ?? 0;
     return message;
   },
 };
@@ -3919,6 +3951,7 @@ function createBaseCopyDeviceRequest(): CopyDeviceRequest {
     bytesPerSecond: 0,
     offsetBytes: 0,
     resumeToken: "",
+    copiedBytes: 0,
   };
 }
 
@@ -3953,6 +3986,9 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
     }
     if (message.resumeToken !== "") {
       writer.uint32(82).string(message.resumeToken);
+    }
+    if (message.copiedBytes !== 0) {
+      writer.uint32(88).int64(message.copiedBytes);
     }
     return writer;
   },
@@ -4050,6 +4086,14 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
             message.resumeToken = reader.string();
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.copiedBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4079,12 +4123,13 @@ export const CopyDeviceRequest: MessageFns<CopyDeviceRequest> = {
     message.bytesPerSecond = object.bytesPerSecond ?? 0;
     message.offsetBytes = object.offsetBytes ?? 0;
     message.resumeToken = object.resumeToken ?? "";
+    message.copiedBytes = object.copiedBytes ?? 0;
     return message;
   },
 };
 
 function createBaseCopyDeviceResponse(): CopyDeviceResponse {
-  return { outcome: undefined, copiedBytes: 0, resumeToken: "" };
+  return { outcome: undefined, copiedBytes: 0, resumeToken: "", durableBytes: 0 };
 }
 
 export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
@@ -4097,6 +4142,9 @@ export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
     }
     if (message.resumeToken !== "") {
       writer.uint32(26).string(message.resumeToken);
+    }
+    if (message.durableBytes !== 0) {
+      writer.uint32(32).int64(message.durableBytes);
     }
     return writer;
   },
@@ -4138,6 +4186,14 @@ export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
             message.resumeToken = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.durableBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4160,6 +4216,7 @@ export const CopyDeviceResponse: MessageFns<CopyDeviceResponse> = {
       : undefined;
     message.copiedBytes = object.copiedBytes ?? 0;
     message.resumeToken = object.resumeToken ?? "";
+    message.durableBytes = object.durableBytes ?? 0;
     return message;
   },
 };
@@ -4441,6 +4498,7 @@ function createBaseExtent(): Extent {
     bytesPerSecond: 0,
     offsetBytes: 0,
     skipBytes: 0,
+    copiedBytes: 0,
   };
 }
 
@@ -4475,6 +4533,9 @@ export const Extent: MessageFns<Extent> = {
     }
     if (message.skipBytes !== 0) {
       writer.uint32(88).int64(message.skipBytes);
+    }
+    if (message.copiedBytes !== 0) {
+      writer.uint32(96).int64(message.copiedBytes);
     }
     return writer;
   },
@@ -4572,6 +4633,14 @@ export const Extent: MessageFns<Extent> = {
             message.skipBytes = longToNumber(reader.int64());
             continue;
           }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.copiedBytes = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4601,6 +4670,7 @@ export const Extent: MessageFns<Extent> = {
     message.bytesPerSecond = object.bytesPerSecond ?? 0;
     message.offsetBytes = object.offsetBytes ?? 0;
     message.skipBytes = object.skipBytes ?? 0;
+    message.copiedBytes = object.copiedBytes ?? 0;
     return message;
   },
 };
@@ -5014,13 +5084,16 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
 };
 
 function createBaseUnexportDiskResponse(): UnexportDiskResponse {
-  return { outcomes: [] };
+  return { outcomes: [], copied: [] };
 }
 
 export const UnexportDiskResponse: MessageFns<UnexportDiskResponse> = {
   encode(message: UnexportDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.outcomes) {
       DeviceOutcome.encode(v!, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.copied) {
+      Extent.encode(v!, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -5046,6 +5119,14 @@ export const UnexportDiskResponse: MessageFns<UnexportDiskResponse> = {
             message.outcomes.push(DeviceOutcome.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.copied.push(Extent.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -5064,6 +5145,7 @@ export const UnexportDiskResponse: MessageFns<UnexportDiskResponse> = {
   fromPartial(object: DeepPartial<UnexportDiskResponse>): UnexportDiskResponse {
     const message = createBaseUnexportDiskResponse();
     message.outcomes = object.outcomes?.map((e) => DeviceOutcome.fromPartial(e)) || [];
+    message.copied = object.copied?.map((e) => Extent.fromPartial(e)) || [];
     return message;
   },
 };
