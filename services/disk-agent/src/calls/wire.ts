@@ -6,7 +6,7 @@ import {
   type DeviceOutcome as DeviceOutcomeMessage,
   type ExpectedDevice as ExpectedDeviceMessage,
   type ExportDiskRequest,
-  type Extent,
+  Extent,
   type GetMirrorResponse,
   MirrorState,
   OrderOutcome,
@@ -41,6 +41,7 @@ import { encodeLabel, parseLabelId } from "../labels/label-wire.js";
 import { withRecord } from "../labels/record-wire.js";
 import type { CopyOrder } from "../mirror/copier.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
+import type { CopiedTarget } from "../mirror/movable-part.js";
 import type { RefusedFile } from "../model/discovery.js";
 import { devicesOf, placeOf } from "../model/exports.js";
 import type { LabelFinding } from "../model/label.js";
@@ -83,6 +84,12 @@ function parseStampOf(field: string, stamp: StampMessage | undefined, minDeviceG
 export function atLeast(field: string, value: number, minimum: number): number {
   if (value >= minimum) return value;
   throw new InvalidArgumentError(`${field} is ${value}: it must be at least ${minimum}`, { about: { field } });
+}
+
+/** Parses a number of bytes, of at most that many. */
+function within(field: string, value: number, maximum: number): number {
+  if (atLeast(field, value, 0) <= maximum) return value;
+  throw new InvalidArgumentError(`${field} is ${value}: it must be at most ${maximum}`, { about: { field } });
 }
 
 export function parseSessionNumber(value: number): number {
@@ -228,6 +235,7 @@ export function parseCopyOrder(request: CopyDeviceRequest, ownHostId: HostId): C
     ...run,
     bytesPerSecond: atLeast("bytes_per_second", request.bytesPerSecond, 0),
     resumeToken: request.resumeToken,
+    copiedBytes: within("copied_bytes", request.copiedBytes, sizeBytes),
   };
 }
 
@@ -236,7 +244,8 @@ function parseExtent(extent: Extent, ownHostId: HostId): ExportExtent {
   if (extent.target === undefined) return own;
   const target = parseExportDevice("extents.target", extent.target, ownHostId);
   const bytesPerSecond = atLeast("extents.target.bytes_per_second", extent.target.bytesPerSecond, 0);
-  return { ...own, target: { ...target, bytesPerSecond } };
+  const copiedBytes = within("extents.target.copied_bytes", extent.target.copiedBytes, own.sizeBytes);
+  return { ...own, target: { ...target, bytesPerSecond, ...(copiedBytes > 0 && { copiedBytes }) } };
 }
 
 function parseExportDevice(field: string, extent: Extent, ownHostId: HostId): ExportDevice {
@@ -263,6 +272,11 @@ function parseReach(field: string, { blockAddress, sessionKey }: Extent): typeof
     blockAddress: formatHostPort(parseHostPort(`${field}.block_address`, blockAddress)),
     sessionKey: parseSessionKey(`${field}.session_key`, sessionKey),
   };
+}
+
+/** Encodes a target whose move ended with its export. */
+export function encodeCopied({ deviceId, offsetBytes = 0, sessionNumber = 0, copiedBytes }: CopiedTarget): Extent {
+  return Extent.fromPartial({ deviceId, offsetBytes, sessionNumber, copiedBytes });
 }
 
 const COPYING = { state: MirrorState.COPYING, failedDeviceId: "", message: "" };

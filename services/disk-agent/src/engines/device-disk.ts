@@ -41,6 +41,7 @@ export class DeviceDisk implements ServedDisk {
   /** nbdfuse asks for the size once. */
   readonly isFixedSize = true;
   readonly askMirror?: NonNullable<ServedDisk["askMirror"]>;
+  readonly sealMoves?: NonNullable<ServedDisk["sealMoves"]>;
   readonly #options: DeviceDiskOptions;
   readonly #image: string;
   readonly #loopList: string;
@@ -63,6 +64,7 @@ export class DeviceDisk implements ServedDisk {
     this.#image = imageOf(folder, spec.sessionNumber);
     this.#loopList = loopListOf(folder, spec.sessionNumber);
     if (served.askMirror !== undefined) this.askMirror = served.askMirror.bind(served);
+    if (served.sealMoves !== undefined) this.sealMoves = served.sealMoves.bind(served);
   }
 
   get problem(): string | undefined {

@@ -1,4 +1,5 @@
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
+import type { CopiedTarget } from "../mirror/movable-part.js";
 import type { IoQueue } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
 
@@ -63,6 +64,11 @@ export interface ServedDisk {
    * in; those that are left go on.
    */
   release?(): Promise<void>;
+  /**
+   * Ends the changes of the parts that move, before `end`, for a disk that was taken from its users. Returns the targets with
+   * the bytes that both copies have alike, durably. Absent for an engine that cannot mirror.
+   */
+  sealMoves?(): Promise<readonly CopiedTarget[]>;
   /** Resolves once no I/O of the session can begin, and none is left that this engine submitted. */
   end(): Promise<void>;
   /** Ends the agent's part at its stop. What outlives the agent goes on. */

@@ -1,6 +1,6 @@
 import type { ClearOptions } from "../files/file-bytes.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
-import { MovablePart, type MovablePartOptions, type SizedPart } from "../mirror/movable-part.js";
+import { type CopiedTarget, MovablePart, type MovablePartOptions, type SizedPart } from "../mirror/movable-part.js";
 import { piecesFrom } from "../model/exports.js";
 import { type IoQueue, queueOfRequests } from "../model/io-queue.js";
 import type { ExportDevice, ExportExtent, ExportSpec } from "../model/memory.js";
@@ -72,6 +72,11 @@ export class ExportedDisk implements DiskPart {
   release(): void {
     this.#limiter.set(undefined);
     for (const { part } of this.#parts) part.release();
+  }
+
+  /** Ends the changes of the parts that move. */
+  async sealMoves(): Promise<readonly CopiedTarget[]> {
+    return (await Promise.all(this.#parts.map(({ part }) => part.seal()))).flat();
   }
 
   read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {

@@ -10,6 +10,7 @@ import { usersText } from "../kernel/device-users.js";
 import { runProgram } from "../kernel/loop.js";
 import { isOfRestarted } from "../kernel/nvme-names.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
+import type { CopiedTarget } from "../mirror/movable-part.js";
 import { firstExtents, isMoving, placeOf } from "../model/exports.js";
 import { type IoQueue, queueOnDevices } from "../model/io-queue.js";
 import { type DiskRole, linearTable, type MappedDevice, pathOf, sizeOfTable } from "../model/mapped-devices.js";
@@ -195,6 +196,10 @@ export class KernelDisk implements ServedDisk {
 
   askMirror(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined {
     return this.#options.moves.ask(mirrored, bytesPerSecond);
+  }
+
+  async sealMoves(): Promise<readonly CopiedTarget[]> {
+    return (await this.#present()) === undefined ? this.#options.moves.seal() : [];
   }
 
   async look(): Promise<void> {

@@ -25,12 +25,15 @@ import {
   type MovingBytes,
   NOTHING_COPIED,
   nextStage,
+  stageAt,
   tableAt,
 } from "../model/moving-bytes.js";
 import type { TakenPart } from "./kernel-part.js";
 
 /** Interval in ms of the looks at both copies: a copy that fails holds writes until the next one. */
 const POLL_MS = 200;
+/** Maximum wait in ms for both copies at the end of an export, for which an order waits. */
+const SEAL_FLUSH_MS = 1_000;
 const UNEXPLAINED = "the kernel reports a failed request, but not on which copy";
 
 export interface KernelMoveLimits {
@@ -96,10 +99,12 @@ export class KernelMove {
     return `its writes wait until the registry says which of its devices ${about.deviceId} and ${about.targetId} counts: ${this.#state.failure?.message}`;
   }
 
-  /** Makes the part's device, on the source alone. */
-  async make(): Promise<void> {
+  /** Makes the part's device, on which no disk lies yet. Both copies have the first bytes alike. */
+  async make(alikeBytes: number): Promise<void> {
     const { mapper, role, bytes } = this.#options;
-    this.number = await mapper.ensure({ role, table: tableAt(bytes, NOTHING_COPIED) });
+    this.#stage = stageAt(bytes, alikeBytes);
+    this.#copiedBytes = this.#stage.copiedBytes;
+    this.number = await mapper.ensure({ role, table: tableAt(bytes, this.#stage) });
   }
 
   /**
@@ -146,6 +151,23 @@ export class KernelMove {
     if (counts === "target" && !this.#isFlushed) await mapper.flush(this.number);
     this.#set(noteDecided(this.#state, counts));
     log.info({ ...about, counts }, "mirror ended");
+  }
+
+  /** Ends a move on whose device no disk lies any more. Returns how many bytes both copies have alike, durably. */
+  async seal(): Promise<number> {
+    const { mapper, role } = this.#options;
+    await this.leave();
+    const isWell = async (): Promise<boolean> => {
+      const { status, events } = await mapper.lookAtCopies(role);
+      this.#events ??= events;
+      return this.#failureOf(copiesStatusOf(status, this.#stage), events) === undefined;
+    };
+    if (!isAlive(this.#state) || !(await isWell())) return 0;
+    const isFlushed = await Promise.race([
+      mapper.flush(this.number).then((failure) => failure === undefined),
+      sleep(SEAL_FLUSH_MS, false),
+    ]);
+    return isFlushed && (await isWell()) ? this.#stage.copiedBytes : 0;
   }
 
   /** Ends the agent's part. The kernel goes on, up to the end of the window. */

@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import { type Logger, messageOf } from "@diskmesh/domain";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
+import type { CopiedTarget } from "../mirror/movable-part.js";
 import { placeOf } from "../model/exports.js";
 import {
   type DiskRole,
@@ -52,6 +53,8 @@ export class KernelMoves {
   #ended: Ended[] = [];
   /** Devices of a former life by the place of the extent that lies on them, whose moves have ended meanwhile. */
   readonly #left = new Map<string, Ended>();
+  /** True once users of the disk may have written. */
+  #isUsed = false;
 
   constructor(options: KernelMovesOptions) {
     this.#options = options;
@@ -92,6 +95,7 @@ export class KernelMoves {
   /** Begins to copy, and removes what the disk has left. The disk lies on the parts that `follow` has returned. */
   async settle(diskNumber: string): Promise<void> {
     const { mapper, log } = this.#options;
+    this.#isUsed = true;
     for (const { role } of this.#ended.splice(0))
       await mapper
         .remove(role, { isDeferred: true })
@@ -115,6 +119,7 @@ export class KernelMoves {
     own: readonly TakenPart[],
   ): Promise<readonly TakenPart[] | undefined> {
     const { mapper, role } = this.#options;
+    this.#isUsed = true;
     const found = (await mapper.list()).flatMap((device) =>
       device.role.kind === "part" && isOfDisk(device.role, role) ? [{ ...device, role: device.role }] : [],
     );
@@ -175,6 +180,15 @@ export class KernelMoves {
     return move?.ask() ?? { answer: { is: "failed", at: "target", message: failure }, copiedBytes: 0 };
   }
 
+  /** Ends the moves of a disk whose device is gone. Returns the targets with the bytes that both copies have alike, durably. */
+  async seal(): Promise<readonly CopiedTarget[]> {
+    const sealed = [...this.#all.values()].map(async ({ extent: { target }, move }) => {
+      const copiedBytes = (await move?.seal().catch(() => 0)) ?? 0;
+      return target !== undefined && copiedBytes > 0 ? [{ ...target, copiedBytes }] : [];
+    });
+    return (await Promise.all(sealed)).flat();
+  }
+
   /** Ends the agent's part. What the kernel copies goes on. */
   async leave(): Promise<void> {
     await Promise.all([...this.#all.values()].map(({ move }) => move?.leave()));
@@ -211,7 +225,7 @@ export class KernelMoves {
       async ({ segment }): Promise<Moving> => {
         const partRole = { ...role, kind: "part" as const, making: await nextMaking() };
         const move = this.#move(partRole, extent, target, { source: own.segment, target: segment });
-        await move.make();
+        await move.make(this.#isUsed ? 0 : (extent.target?.copiedBytes ?? 0));
         return { ...begun, move };
       },
       // The loss of a target ends the move and not the disk.

@@ -60,6 +60,7 @@ export class NodeEngine implements Engine {
         change: async (later) => disk.change(later),
         queue: (nowMs) => disk.queue(nowMs),
         askMirror: (mirrored, bytesPerSecond) => disk.askMirror(mirrored, bytesPerSecond),
+        sealMoves: () => disk.sealMoves(),
         end,
         leave: end,
         isReachable: () => server.hasSocket(),

@@ -3,26 +3,17 @@ import { type Clock, withinMs } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { BlockDevices } from "../engines/block-devices.js";
-import type { Engine, EngineName, ServedDisk } from "../engines/engine.js";
+import type { Engine, ServedDisk } from "../engines/engine.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
+import type { CopiedTarget } from "../mirror/movable-part.js";
 import { decideExport, decideUnexport, devicesOf, isMoving } from "../model/exports.js";
 import type { ExportSpec } from "../model/memory.js";
 import { checkOrder, interruptedMirror } from "./check-order.js";
 import { engineFor } from "./choose-engine.js";
 import { type DiskProblem, DiskProblems } from "./disk-problems.js";
+import { FirstTries } from "./first-tries.js";
 import type { Served } from "./queue-wire.js";
-
-interface Running {
-  readonly sessionNumber: number;
-  /** Revision that the disk has reached. Undefined after an adoption: the disk may have the size of an earlier one. */
-  revision: number | undefined;
-  readonly engine: EngineName;
-  /** Why engines that are preferred do not serve the disk; empty for none, and for a disk that was adopted. */
-  readonly engineReason: string;
-  readonly served: ServedDisk;
-  /** True when the disk was served on while the agent restarted. */
-  readonly wentOn: boolean;
-}
+import type { Running } from "./running.js";
 
 /** Time in ms between two tries to serve a disk that its engine has lost. */
 const SERVE_AGAIN_MS = 1_000;
@@ -46,6 +37,7 @@ export class ExportTable {
   readonly #interrupted = new Map<DiskId, ExportSpec>();
   /** Form of each disk in its session. Its users know one path, whichever engine serves the session on. */
   readonly #forms = new Map<DiskId, { readonly sessionNumber: number; readonly isDevice: boolean }>();
+  readonly #firstTries = new FirstTries();
   readonly #problems = new DiskProblems();
   readonly #closing = new AbortController();
 
@@ -153,9 +145,9 @@ export class ExportTable {
   /**
    * Writes back what the host caches of the disk, takes the disk from its users, and refuses its exports up to this session
    * from now on, which `end` then ends. Throws InvalidStateError (DISK_IN_USE) while the disk has users; the export goes on
-   * then. `accept` throws when the order is no longer obeyed.
+   * then. `accept` throws when the order is no longer obeyed. Returns the targets of moves with the bytes that are alike.
    */
-  async drain(diskId: DiskId, sessionNumber: number, accept: () => void): Promise<void> {
+  async drain(diskId: DiskId, sessionNumber: number, accept: () => void): Promise<readonly CopiedTarget[]> {
     const find = (): ServedDisk | undefined => {
       const running = this.#running.get(diskId);
       return running && running.sessionNumber <= sessionNumber ? running.served : undefined;
@@ -167,6 +159,7 @@ export class ExportTable {
       accept();
       this.#rememberEnd(diskId, sessionNumber);
     });
+    return (await find()?.sealMoves?.()) ?? [];
   }
 
   #rememberEnd(diskId: DiskId, sessionNumber: number): void {
@@ -316,7 +309,7 @@ export class ExportTable {
     const form = this.#forms.get(diskId);
     const isKnown = form?.sessionNumber === sessionNumber;
     const isDevice = isKnown && !engine.servesDevices ? form.isDevice : this.#isDevice(spec, engine);
-    const served = await engine.serve(spec);
+    const served = await engine.serve(this.#firstTries.of(spec));
     this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served, { engineReason: reason });
     this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");

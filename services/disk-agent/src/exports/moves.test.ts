@@ -394,6 +394,57 @@ describe(`a disk that moves while it is in use on the node engine`, () => {
     await holds(data);
   });
 
+  it("goes on in a later session where a drain has ended it, with all writes in between", async () => {
+    await mirror(1, 64 * 1024);
+    writer = new Writer(client, data).start();
+    await eventually(() => expect(look().copiedBytes).to.be.above(0));
+    await writer.more();
+    await writer.stop();
+    const [ended] = await scene.exports.drain(DISK as DiskId, SESSION, () => {});
+    const { copiedBytes = 0 } = ended ?? {};
+    expect(ended).to.include({ deviceId: "b", sessionNumber: 2 });
+    expect(copiedBytes).to.be.within(1, DEVICE_BYTES - 1);
+    const firstOf = (id: string) => scene.bytesOf(id).subarray(0, copiedBytes);
+    expect(firstOf("a").equals(firstOf("b"))).to.equal(true);
+    await scene.exports.end(DISK as DiskId, SESSION);
+    await scene.open(DISK, 3, ["a"]);
+    await scene.open(DISK, 4, ["b"]);
+    const target = { ...device("b", 4), bytesPerSecond: 1, copiedBytes };
+    const spec = { ...specOf(DISK, 3, ["a"]), extents: [{ ...device("a"), target }] };
+    client = await scene.connect(await scene.exports.serve(spec));
+    const asked = { diskId: DISK as DiskId, sessionNumber: 3, revision: 0 };
+    const ask = (bytesPerSecond: number) =>
+      scene.exports.askMirror(asked, { source: device("a"), target: device("b") }, bytesPerSecond);
+    expect(ask(1).copiedBytes).to.be.at.least(copiedBytes);
+    writer = new Writer(client, writer.bytes).start();
+    await eventually(() => expect(ask(0).answer.is).to.equal("equal"));
+    await writer.more();
+    await writer.stop();
+    expect(scene.bytesOf("b").equals(writer.bytes)).to.equal(true);
+  });
+
+  it("is drained below a write that is in flight, which one device may lack", async () => {
+    await mirror();
+    await until("equal");
+    const { writes } = scene.fixture.files;
+    const { arrivals } = writes;
+    writes.shut();
+    const writing = client.write(3 * BLOCK_BYTES, randomBytes(BLOCK_BYTES));
+    await eventually(() => expect(writes.arrivals).to.equal(arrivals + 2));
+    const [ended] = await scene.exports.drain(DISK as DiskId, SESSION, () => {});
+    expect(ended?.copiedBytes).to.equal(3 * BLOCK_BYTES);
+    await rejection(client.write(0, randomBytes(BLOCK_BYTES)));
+    writes.open();
+    await writing;
+  });
+
+  it("tells nothing of what a drain has ended when a flush fails", async () => {
+    await mirror();
+    await until("equal");
+    scene.fixture.files.failNextSync = Object.assign(new Error("the drive is gone"), { code: "EIO" });
+    expect(await scene.exports.drain(DISK as DiskId, SESSION, () => {})).to.deep.equal([]);
+  });
+
   it("is ended by a fence of the device that counts", async () => {
     await mirror();
     await until("equal");

@@ -30,6 +30,8 @@ describe("a copy of a device", () => {
   let data: Buffer;
   /** Reads of the source from this byte on fail. */
   let awayFromBytes = Number.POSITIVE_INFINITY;
+  /** True: flushes of the source fail. */
+  let failsFlush = false;
 
   beforeEach(async () => {
     fixture = new DeviceFixture(["a", "b"].map((id) => ({ id, file: id })));
@@ -51,7 +53,10 @@ describe("a copy of a device", () => {
         if (offsetBytes >= awayFromBytes) throw new UnavailableError("device a is away");
         return part.read(offsetBytes, lengthBytes);
       };
-      return Object.assign(Object.create(part), { read, close: () => part.close() });
+      const flush: DiskPart["flush"] = async () => {
+        if (failsFlush) throw new Error("the drive is gone");
+      };
+      return Object.assign(Object.create(part), { read, flush, close: () => part.close() });
     };
     const limits = { chunkBytes: CHUNK_BYTES, maxInFlight: 4, flushEveryBytes: 8 * CHUNK_BYTES };
     const { ledger } = fixture;
@@ -84,6 +89,7 @@ describe("a copy of a device", () => {
       sizeBytes: SIZE_BYTES,
       bytesPerSecond: 0,
       resumeToken: "",
+      copiedBytes: 0,
       ...change,
     };
     const { outcome, copiedBytes, resumeToken } = await copier.copy(order, { ...LEADER, deviceGeneration: 0 });
@@ -152,6 +158,23 @@ describe("a copy of a device", () => {
   it("goes on where it was flushed, once its source is there again", async () => {
     const durableBytes = await copyInPart();
     expect(await copyRest()).to.equal(SIZE_BYTES - durableBytes);
+  });
+
+  it("copies nothing from a source that cannot be flushed, whose bytes may change with its machine", async () => {
+    failsFlush = true;
+    expect(await copy()).to.include({ outcome: "io_error", copiedBytes: 0 });
+    failsFlush = false;
+    expect(await copyRest()).to.equal(SIZE_BYTES);
+  });
+
+  it("goes on in another session where the registry says, and says how far it is", async () => {
+    const durableBytes = await copyInPart();
+    for (const id of ["a", "b"]) await fixture.openSession(id, 2);
+    awayFromBytes = durableBytes;
+    const order = { sessionNumber: 2, copiedBytes: durableBytes, resumeToken: token };
+    expect(await copy(order)).to.include({ outcome: "io_error", copiedBytes: durableBytes });
+    awayFromBytes = Number.POSITIVE_INFINITY;
+    expect(await copyRest({ ...order, copiedBytes: 0 })).to.equal(SIZE_BYTES - durableBytes);
   });
 
   it("goes on in a next life of the agent, which the registry tells its token", async () => {

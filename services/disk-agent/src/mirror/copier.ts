@@ -15,7 +15,7 @@ import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import type { OpenHandle } from "../files/open-file.js";
-import { resumeToken, startOf } from "../model/copy-mark.js";
+import { durableBytesOf, resumeToken, startOf } from "../model/copy-mark.js";
 import { placeOf } from "../model/exports.js";
 import type { ExportDevice } from "../model/memory.js";
 import { nameOfRun } from "../model/runs.js";
@@ -37,6 +37,8 @@ export interface CopyOrder {
   readonly bytesPerSecond: number;
   /** Token of an earlier answer, perhaps of a former life of the agent; empty for none. */
   readonly resumeToken: string;
+  /** Bytes that former sessions have copied, durably. */
+  readonly copiedBytes: number;
 }
 
 /** Progress of a copy. */
@@ -45,6 +47,8 @@ export interface CopyAnswer {
   readonly copiedBytes: number;
   /** Token with which the next order of the session goes on; empty when it begins at the first byte. */
   readonly resumeToken: string;
+  /** Bytes that are copied, durably; 0 without a token. */
+  readonly durableBytes: number;
 }
 
 interface CopyJob {
@@ -104,6 +108,7 @@ export class Copier {
       outcome: { deviceId, offsetBytes, sizeBytes, outcome, message, stamp },
       copiedBytes,
       resumeToken,
+      durableBytes: durableBytesOf(resumeToken),
     });
     if (device === undefined) return answer("unknown_device", `host ${this.#hostId} has no device ${deviceId}`);
     let heldBytes: number;
@@ -145,11 +150,15 @@ export class Copier {
       if (known.state === "done" && known.handle === handle) return known;
     }
     const pace = new Pace(this.#clock, bytesPerSecond);
+    const isRepeated = known?.sessionNumber === sessionNumber;
     // A file that this life has closed and opened again may have been written by others meanwhile.
-    const isReopened = known?.sessionNumber === sessionNumber && known.handle !== handle;
-    const { resumeToken } = isReopened ? NOTHING : known?.sessionNumber === sessionNumber ? known : order;
-    const startBytes = startOf(resumeToken, this.#placeOf(device, order), sizeBytes);
-    const start = { startBytes, copiedBytes: startBytes, resumeToken, state: "running" as const, message: "" };
+    const ownToken = isRepeated && known.handle === handle ? known.resumeToken : "";
+    const place = this.#placeOf(device, order);
+    const startBytes = isRepeated
+      ? startOf(ownToken, place, sizeBytes)
+      : Math.max(startOf(order.resumeToken, place, sizeBytes), order.copiedBytes);
+    const token = resumeToken(place, startBytes);
+    const start = { startBytes, copiedBytes: startBytes, resumeToken: token, state: "running" as const, message: "" };
     const job: CopyJob = { sessionNumber, sizeBytes, source, pace, handle, ...start };
     this.#jobs.set(name, job);
     void this.#run(device, order, job);
@@ -193,6 +202,10 @@ export class Copier {
     const target = this.#openPart(own, order);
     const source = this.#openPart(order.source, order, () => job.source);
     try {
+      // Bytes that the source could lose with its machine would differ from their copies then.
+      await source.flush().catch((error: unknown) => {
+        throw new CopyError("source", error);
+      });
       await copyBytes({
         source,
         target,

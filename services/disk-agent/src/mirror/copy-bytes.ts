@@ -24,7 +24,8 @@ interface CopyOptions {
   readonly signal: AbortSignal;
   /** Excludes writes of a range while it is copied; resolves with the function that admits them again. */
   readonly lock?: (startBytes: number, sizeBytes: number) => Promise<() => void>;
-  readonly onCopied: (sizeBytes: number) => void;
+  /** `belowBytes`: all bytes below are written. */
+  readonly onCopied: (sizeBytes: number, belowBytes: number) => void;
   /** Called when the target has all bytes below, durably. */
   readonly onDurable?: (durableBytes: number) => void;
 }
@@ -71,7 +72,7 @@ export async function copyBytes(options: CopyOptions): Promise<void> {
       } finally {
         release?.();
       }
-      onCopied(length);
+      onCopied(length, writtenBytes(mark));
       unflushedBytes += length;
       if (unflushedBytes < limits.flushEveryBytes) continue;
       unflushedBytes = 0;

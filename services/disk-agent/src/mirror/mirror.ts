@@ -4,6 +4,7 @@ import { Pace } from "../base/pace.js";
 import type { ClearOptions } from "../files/file-bytes.js";
 import type { Place } from "../model/exports.js";
 import {
+  alikeBytes,
   ask,
   type CopyName,
   isAlive,
@@ -26,6 +27,9 @@ import {
 import type { DiskPart } from "../parts/disk-part.js";
 import { CopyError, type CopyLimits, copyBytes } from "./copy-bytes.js";
 import { RangeLocks } from "./range-locks.js";
+
+/** Maximum wait in ms for both copies at the end of an export, for which an order waits. */
+const SEAL_FLUSH_MS = 1_000;
 
 export interface MirrorLimits {
   readonly copy: CopyLimits;
@@ -51,6 +55,8 @@ interface MirrorOptions {
   readonly source: DiskPart;
   readonly target: DiskPart;
   readonly sizeBytes: number;
+  /** Bytes that are alike at the beginning. */
+  readonly startBytes: number;
   /** 0 for no limit. */
   readonly bytesPerSecond: number;
   readonly about: { readonly diskId: string; readonly deviceId: DeviceId; readonly targetId: DeviceId };
@@ -76,10 +82,17 @@ export class Mirror implements DiskPart {
   /** Wakes the requests that wait. */
   readonly #waiting = new Set<() => void>();
   #state: MirrorState = MIRROR_BEGUN;
-  #copiedBytes = 0;
+  #copiedBytes: number;
+  /** All bytes below are copied. */
+  #belowBytes: number;
+  /** First bytes of the changes that are not done on both copies, each with a sign of its own. */
+  readonly #changing = new Map<symbol, number>();
+  #isSealed = false;
 
   constructor(options: MirrorOptions) {
     this.#options = options;
+    this.#copiedBytes = options.startBytes;
+    this.#belowBytes = options.startBytes;
     this.#pace = new Pace(options.clock, options.bytesPerSecond);
     options.log.info(options.about, "mirror begun");
     void this.#copy();
@@ -104,6 +117,28 @@ export class Mirror implements DiskPart {
     other.close();
     log.info({ ...about, counts }, "mirror ended");
     return counting;
+  }
+
+  /**
+   * Ends the changes of the part. Returns how many bytes from its start both copies have alike, durably: those below each
+   * change that is not done on both.
+   */
+  async seal(): Promise<number> {
+    const { source, sizeBytes, clock } = this.#options;
+    const target = this.#timedTarget();
+    this.#isSealed = true;
+    this.#ending.abort(new Error("the export ends"));
+    const sealed = { sizeBytes, belowBytes: this.#belowBytes, changing: [...this.#changing.values()] };
+    const isDurable = await new Promise<boolean>((resolve) => {
+      const cancel = clock.after(SEAL_FLUSH_MS, () => resolve(false));
+      const flushed = Promise.all([source.flush(), target.flush()]);
+      void flushed.then(
+        () => resolve(true),
+        () => resolve(false),
+      );
+      void flushed.finally(cancel).catch(() => undefined);
+    });
+    return isDurable ? alikeBytes(this.#state, sealed) : 0;
   }
 
   /** Fails the requests that wait, because the export ends. */
@@ -139,9 +174,13 @@ export class Mirror implements DiskPart {
 
   /** Changes bytes once all earlier changes of the range have ended, because both copies must have them in one order. */
   async #locked(startBytes: number, sizeBytes: number, change: OnCopy<void>): Promise<void> {
+    if (this.#isSealed) throw new UnavailableError(`disk ${this.#options.about.diskId}: its export has ended`);
+    const sign = Symbol();
+    this.#changing.set(sign, startBytes);
     const release = await this.#locks.take(startBytes, sizeBytes);
     try {
       await this.#answered("write", change);
+      this.#changing.delete(sign);
     } finally {
       release();
     }
@@ -217,7 +256,7 @@ export class Mirror implements DiskPart {
   }
 
   async #copy(): Promise<void> {
-    const { source, sizeBytes, limits, quiet } = this.#options;
+    const { source, sizeBytes, startBytes, limits, quiet } = this.#options;
     const target = this.#timedTarget();
     try {
       // Writes that have begun before the mirror are on the source alone.
@@ -226,12 +265,14 @@ export class Mirror implements DiskPart {
         source,
         target,
         sizeBytes,
+        startBytes,
         limits: limits.copy,
         pace: this.#pace,
         signal: this.#ending.signal,
         lock: (startBytes, length) => this.#locks.take(startBytes, length),
-        onCopied: (copiedBytes) => {
+        onCopied: (copiedBytes, belowBytes) => {
           this.#copiedBytes += copiedBytes;
+          this.#belowBytes = belowBytes;
         },
       });
       this.#set(noteCopied(this.#state));

@@ -14,6 +14,9 @@ export interface MovablePartOptions {
   readonly log: Logger;
 }
 
+/** Target of a move, of which both copies have the first bytes alike, durably. */
+export type CopiedTarget = ExportDevice & { readonly copiedBytes: number };
+
 export interface SizedPart {
   readonly part: MovablePart;
   readonly sizeBytes: number;
@@ -29,12 +32,13 @@ export class MovablePart implements DiskPart {
   #part: DiskPart;
   #mirror: Mirror | undefined;
 
-  constructor(extent: ExportExtent, options: MovablePartOptions, changes: Iterable<Promise<unknown>> = []) {
+  /** `former`: changes of the part from which this one was split. */
+  constructor(extent: ExportExtent, options: MovablePartOptions, former?: Iterable<Promise<unknown>>) {
     this.#options = options;
-    this.#changes = new Set(changes);
+    this.#changes = new Set(former);
     this.#extent = extent;
     this.#part = options.open(extent);
-    this.#mirror = this.#begin(extent);
+    this.#mirror = this.#begin(extent, former === undefined ? extent.target?.copiedBytes : 0);
   }
 
   /** Follows a later revision, in which the extent is one or more. Returns the part of each. */
@@ -65,7 +69,8 @@ export class MovablePart implements DiskPart {
     }
   }
 
-  #begin({ deviceId, sizeBytes, target }: ExportExtent): Mirror | undefined {
+  /** `startBytes`: bytes that nothing has changed since both copies had them alike. */
+  #begin({ deviceId, sizeBytes, target }: ExportExtent, startBytes = 0): Mirror | undefined {
     if (target === undefined) return undefined;
     const { diskId, open, ...common } = this.#options;
     return new Mirror({
@@ -73,6 +78,7 @@ export class MovablePart implements DiskPart {
       source: this.#part,
       target: open(target),
       sizeBytes,
+      startBytes,
       bytesPerSecond: target.bytesPerSecond,
       about: { diskId, deviceId, targetId: target.deviceId },
       quiet: () => Promise.allSettled([...this.#changes]),
@@ -85,6 +91,13 @@ export class MovablePart implements DiskPart {
     if (now === undefined || placeOf(extent) !== placeOf(source) || placeOf(now) !== placeOf(target)) return undefined;
     this.#mirror?.setRate(bytesPerSecond);
     return this.#mirror?.ask();
+  }
+
+  /** Ends the changes of a part that moves. Returns its target with the bytes that both copies have alike. */
+  async seal(): Promise<readonly CopiedTarget[]> {
+    const { target } = this.#extent;
+    const copiedBytes = (await this.#mirror?.seal()) ?? 0;
+    return target !== undefined && copiedBytes > 0 ? [{ ...target, copiedBytes }] : [];
   }
 
   read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {

@@ -51,6 +51,11 @@ export function resumeToken(place: CopyPlace, durableBytes: number): string {
   return durableBytes === 0 || place.fileIdentity === "" ? "" : `${durableBytes}:${textOf(place)}`;
 }
 
+/** Returns the bytes that a token says are copied, durably. */
+export function durableBytesOf(token: string): number {
+  return Number(/^\d{1,16}(?=:)/.exec(token)?.[0] ?? 0);
+}
+
 /** Returns the byte at which the copy begins: 0 for a token of any other copy or file. */
 export function startOf(token: string, place: CopyPlace, sizeBytes: number): number {
   const [, bytes, text] = /^(\d{1,16}):(.*)$/.exec(token) ?? [];

@@ -110,6 +110,11 @@ export interface ExportExtent extends ExportDevice {
 interface ExportTarget extends ExportDevice {
   /** Maximum rate of copying; 0 for no limit. */
   readonly bytesPerSecond: number;
+  /**
+   * Bytes from the start that are alike when the session begins; absent for 0. Caches do not keep it: a later life does not know
+   * what an earlier one has changed.
+   */
+  readonly copiedBytes?: number | undefined;
 }
 
 export interface ExportSpec {

@@ -157,6 +157,22 @@ export function noteDecided(state: MirrorState, counts: CopyName): MirrorState {
   return { ...state, counts };
 }
 
+/**
+ * Returns how many bytes from the start both copies have alike, once both are flushed. `changing`: first bytes of the changes
+ * that are not done on both.
+ */
+export function alikeBytes(
+  { phase, failure, counts }: MirrorState,
+  {
+    sizeBytes,
+    belowBytes,
+    changing,
+  }: { readonly sizeBytes: number; readonly belowBytes: number; readonly changing: Iterable<number> },
+): number {
+  if (failure !== undefined || counts !== undefined) return 0;
+  return Math.min(phase === "copying" ? belowBytes : sizeBytes, ...changing);
+}
+
 export function noteEnding(state: MirrorState): MirrorState {
   return { ...state, isEnding: true };
 }

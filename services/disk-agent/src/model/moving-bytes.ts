@@ -20,6 +20,12 @@ export type MoveStage = { readonly copiedBytes: number; readonly windowBytes: nu
 
 export const NOTHING_COPIED: MoveStage = { copiedBytes: 0, windowBytes: 0 };
 
+/** Returns the stage of a part of which that many bytes are alike. Its first window has regions of full size. */
+export function stageAt({ source }: MovingBytes, copiedBytes: number): MoveStage {
+  const isAll = copiedBytes >= source.sizeBytes;
+  return { copiedBytes: isAll ? source.sizeBytes : copiedBytes - (copiedBytes % MIN_WINDOW_BYTES), windowBytes: 0 };
+}
+
 /** Returns whether no write of the part is acknowledged that is not on both copies. */
 export function isWhole({ source }: MovingBytes, { copiedBytes }: MoveStage): boolean {
   return copiedBytes === source.sizeBytes;

@@ -5,6 +5,7 @@ import { type Run, WHOLE_DEVICE } from "./runs.js";
 import {
   decideCloseSession,
   decideOpenSession,
+  endSessions,
   forgetErased,
   hasHolder,
   highestSession,
@@ -49,6 +50,27 @@ describe("decideOpenSession", () => {
       const obeyed = verdict === "supersede" ? second.number : first.number;
       expect(isCurrentSession(decision.memory, WHOLE, obeyed)).to.equal(true);
     });
+
+  for (const [title, formerNumber, isEnded, verdict] of [
+    ["follows the session that was the last one", 5, false, "supersede"],
+    ["does not follow another one", 4, false, "outdated"],
+    ["does not follow one whose bytes were replaced", 5, true, "outdated"],
+  ] as const)
+    it(title, () => {
+      const opened = decideOpenSession(EMPTY, WHOLE, wish(5)).memory;
+      const memory = isEnded ? endSessions(opened, DEVICE) : opened;
+      const next = decideOpenSession(memory, WHOLE, wish(6), formerNumber);
+      expect(next.verdict.verdict).to.equal(verdict);
+      if (verdict === "outdated") expect(next.memory).to.equal(memory);
+      else expect(decideOpenSession(next.memory, WHOLE, wish(6), formerNumber).verdict.verdict).to.equal("same");
+    });
+
+  it("follows no session of a part of the run, and none where there was none", () => {
+    const half = decideOpenSession(EMPTY, { ...WHOLE, sizeBytes: 65_536 }, wish(5)).memory;
+    const both = decideOpenSession(half, { ...WHOLE, offsetBytes: 65_536, sizeBytes: 65_536 }, wish(4)).memory;
+    for (const memory of [EMPTY, both])
+      expect(decideOpenSession(memory, WHOLE, wish(6), 5).verdict.verdict).to.equal("outdated");
+  });
 
   it("takes over another key of the same session, which the next leader gives", () => {
     const first = decideOpenSession(EMPTY, WHOLE, wish(5, { sessionKey: "of the first leader" })).memory;

@@ -31,12 +31,13 @@ function sessionsOf(memory: AgentMemory, deviceId: DeviceId): Sessions {
 
 /**
  * Decides whether to open a session. A byte accepts only the highest session number that it has seen. A session keeps
- * its number when its run grows, and its range never becomes shorter.
+ * its number when its run grows, and its range never becomes shorter. With a `formerNumber`, a new one follows only that.
  */
 export function decideOpenSession(
   memory: AgentMemory,
   { deviceId, offsetBytes, sizeBytes }: DeviceRun,
   wish: SessionWish,
+  formerNumber = 0,
 ): { memory: AgentMemory; verdict: SessionVerdict } {
   const run = { deviceId, offsetBytes, sizeBytes };
   const { sessions, floor } = sessionsOf(memory, deviceId);
@@ -53,6 +54,12 @@ export function decideOpenSession(
     return { memory, verdict: { verdict: "below_floor", message, floor } };
   }
   const isGrown = known === undefined || endOf(run) > endOf(known);
+  const former = sessions.filter((each) => overlaps(each, run));
+  const isFormer = former.length === 1 && former[0]?.number === formerNumber && !former[0].ended;
+  if (known === undefined && formerNumber > 0 && !isFormer) {
+    const message = `session ${wish.number} of ${describeRun(run)} was to follow session ${formerNumber}, which was not the last one`;
+    return { memory, verdict: { verdict: "outdated", message } };
+  }
   // A new leader opens the session again with a key of its own.
   if (!isGrown && known.sessionKey === wish.sessionKey) return { memory, verdict: { verdict: "same" } };
   const session = { ...wish, offsetBytes, sizeBytes: isGrown ? sizeBytes : known.sizeBytes, ended: false };

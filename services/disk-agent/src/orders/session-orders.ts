@@ -32,6 +32,8 @@ interface OpenOptions {
   readonly waitMs?: number;
   /** Makes a further change of the memory in the same write. Not called when a run refuses the session. */
   readonly andRemember?: () => void;
+  /** Session that a new one is to follow; 0 for any. */
+  readonly formerNumber?: number;
 }
 
 /**
@@ -57,12 +59,14 @@ export class SessionOrders {
     runs: readonly OrderedRun[],
     wish: SessionWish,
     stamp: Stamp,
-    { waitMs, andRemember = () => {} }: OpenOptions = {},
+    { waitMs, andRemember = () => {}, formerNumber = 0 }: OpenOptions = {},
   ): Promise<DeviceOutcome[]> {
     const startedAtMs = performance.now();
-    const refusals = runs.some(({ record }) => record !== undefined) ? await this.#prepare(runs, wish) : NONE;
+    const refusals = runs.some(({ record }) => record !== undefined)
+      ? await this.#prepare(runs, wish, formerNumber)
+      : NONE;
     const prepared = refusals.size === 0 ? runs : runs.filter((run) => !refusals.has(run));
-    const verdicts = this.#decide(prepared, (memory, run) => decideOpenSession(memory, run, wish));
+    const verdicts = this.#decide(prepared, (memory, run) => decideOpenSession(memory, run, wish, formerNumber));
     if (runs.every((run) => ["supersede", "same"].includes(verdicts.get(run)?.verdict ?? ""))) andRemember();
     // Wakes waiting I/O of lower sessions, which fails now.
     this.#devices.changes.touch();
@@ -82,15 +86,19 @@ export class SessionOrders {
    * Enters runs with a record into the tables of their devices, and writes their records. That is durable before the session
    * is remembered, because the agent's next life grants what is remembered. Returns the runs for which it failed.
    */
-  async #prepare(runs: readonly OrderedRun[], wish: SessionWish): Promise<ReadonlyMap<DeviceRun, Came>> {
-    const refusals = await Promise.all(runs.map((run) => this.#prepareRun(run, wish)));
+  async #prepare(
+    runs: readonly OrderedRun[],
+    wish: SessionWish,
+    formerNumber: number,
+  ): Promise<ReadonlyMap<DeviceRun, Came>> {
+    const refusals = await Promise.all(runs.map((run) => this.#prepareRun(run, wish, formerNumber)));
     return new Map(runs.flatMap((run, at) => (refusals[at] === undefined ? [] : [[run, refusals[at]]])));
   }
 
-  async #prepareRun(run: OrderedRun, wish: SessionWish): Promise<Came | undefined> {
+  async #prepareRun(run: OrderedRun, wish: SessionWish, formerNumber: number): Promise<Came | undefined> {
     const device = this.#devices.find(run.deviceId);
     if (run.record === undefined || wish.holderHostId === "" || device === undefined) return undefined;
-    const { verdict } = decideOpenSession(this.#ledger.memory, run, wish).verdict;
+    const { verdict } = decideOpenSession(this.#ledger.memory, run, wish, formerNumber).verdict;
     if (verdict !== "supersede" && verdict !== "same") return undefined;
     if (device.whyChanged !== undefined) return { outcome: "device_changed", message: device.whyChanged };
     if (!device.attached) return { outcome: "not_attached", message: `device ${run.deviceId} is not attached` };
