@@ -4,7 +4,7 @@ import * as z from "zod";
 import type { Counter, Gap } from "../model/store/counter.js";
 import type { Deletion } from "../model/store/deletion.js";
 import type { FoundLabel, Replacement } from "../model/store/device-label.js";
-import type { Copy, Move, Part } from "../model/store/disk-parts.js";
+import type { Copy, CopyMark, Move, Part } from "../model/store/disk-parts.js";
 import type { HostCertificate, JoinedHost, JoinToken } from "../model/store/join-token.js";
 import type { OtherFleet } from "../model/store/other-fleet.js";
 import type { RegistryEvent } from "../model/store/registry-event.js";
@@ -159,6 +159,7 @@ const part = shapeOf<Part>()({
         skipBytes: whole.optional(),
         state: z.enum(["COUNTS", "COPYING", "LEAVING"]),
         sessionNumber: whole.optional(),
+        mark: shapeOf<CopyMark>()({ copiedBytes: whole, sourceSession: whole, targetSession: whole }).optional(),
       }),
     )
     .readonly(),

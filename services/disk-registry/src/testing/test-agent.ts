@@ -386,7 +386,17 @@ export class TestAgent {
     const { openDeviceIds: deviceIds, openRuns: runs, bootId, stamp, sessionNumber, diskId } = request;
     if (this.opensNothingAlong) return { outcomes: [] };
     const sessionKey = Buffer.alloc(0);
-    return this.#open({ bootId, stamp, sessionNumber, diskId, holderHostId, deviceIds, runs, sessionKey });
+    return this.#open({
+      bootId,
+      stamp,
+      sessionNumber,
+      diskId,
+      holderHostId,
+      deviceIds,
+      runs,
+      sessionKey,
+      formerSessionNumber: 0,
+    });
   }
 }
 

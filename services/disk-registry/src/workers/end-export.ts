@@ -1,6 +1,7 @@
 import { messageOf, UnavailableError } from "@diskmesh/domain";
 import { notePhase } from "../metrics/phases.js";
 import { type Leader, whyNotToldToLetGo } from "../model/devices/orders.js";
+import { noteEnded } from "../model/disks/copy-marks.js";
 import { isFence } from "../model/disks/publications.js";
 import { NO_RUNS, type SessionPlan } from "../model/disks/session-plan.js";
 import { leaderStamp } from "../requests/wire.js";
@@ -19,7 +20,7 @@ type Ended = { readonly granted: ReadonlySet<string> } | { readonly error: Error
  * on its devices in the same order.
  */
 export async function endExport(
-  { agents, limits, log, liveness, clock }: WorkContext,
+  { agents, tablet, limits, log, liveness, clock }: WorkContext,
   plan: OrderedSession,
   { isFriendly, signal }: { readonly isFriendly: boolean; readonly signal: AbortSignal },
 ): Promise<Ended> {
@@ -40,10 +41,11 @@ export async function endExport(
   try {
     const deadlineMs = limits.unexportTimeoutMs;
     const startedMs = clock.monotonicMs();
-    const { outcomes } = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
+    const { outcomes, copied } = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
       client.unexportDisk(request, { signal, deadlineMs }),
     );
     notePhase("unpublish", "export", clock.monotonicMs() - startedMs);
+    if (copied.length > 0) await tablet.transact((tx) => noteEnded(tx, disk.diskId, publication, copied));
     return { granted: grantedOf(opened, outcomes) };
   } catch (error) {
     log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "unexport order failed");

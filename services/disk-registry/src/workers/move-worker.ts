@@ -1,4 +1,3 @@
-import { MirrorState } from "@diskmesh/api/internal";
 import {
   backoffMs,
   type DeviceId,
@@ -11,7 +10,7 @@ import {
 import type { WorkResult } from "@diskmesh/service";
 import { noteMove } from "../metrics/moves.js";
 import type { Leader } from "../model/devices/orders.js";
-import type { MoveProgress } from "../model/disks/move-progress.js";
+import { type MoveProgress, progressAfter } from "../model/disks/move-progress.js";
 import { chooseAnyTarget } from "../model/disks/move-target.js";
 import { MoveTurns } from "../model/disks/move-turns.js";
 import {
@@ -19,11 +18,13 @@ import {
   beginTry,
   type Copying,
   completeCopy,
+  copyingCopy,
   cutOver,
   failTry,
   giveUpTarget,
   type Mirroring,
   type MoveStep,
+  noteCopied,
   onTarget,
   planMove,
 } from "../model/disks/moves.js";
@@ -40,12 +41,15 @@ import {
 } from "../model/store/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
+import { type Answer, answerOfMirror } from "./move-answer.js";
 import { grantOf } from "./session-grant.js";
 import type { WaitingMoves } from "./waiting-moves.js";
 import type { WorkContext } from "./work-context.js";
 
 /** Interval in ms at which a running copy is asked for its progress. */
 const POLL_INTERVAL_MS = 200;
+/** Interval in ms at which the progress of a copy is stored. */
+const MARK_INTERVAL_MS = 1_000;
 /** Interval in ms at which a move looks again for space. */
 const WAIT_INTERVAL_MS = 5_000;
 /** Interval in ms at which a move looks again for its turn, should the end of another copy not have woken it. */
@@ -66,12 +70,6 @@ interface Opened {
   readonly blockAddress: string;
 }
 
-type Answer =
-  | { readonly kind: "goes_on"; readonly copiedBytes: number }
-  | { readonly kind: "done" }
-  /** `goesOn`: the next try goes on in the same session. */
-  | { readonly kind: "failed"; readonly error: string; readonly isOfTarget: boolean; readonly goesOn?: boolean };
-
 /**
  * Moves one part of a disk after the other to another device. The tables say what is next, so that each leader
  * continues; a try whose session is no longer the copy's is worthless.
@@ -82,6 +80,9 @@ export class MoveWorker {
   readonly #opened = new Map<DiskId, { readonly sessionNumber: number; readonly blockAddress: string }>();
   /** Tokens with which copies between agents go on, by disk. */
   readonly #resumable = new Map<DiskId, { readonly sessionNumber: number; readonly resumeToken: string }>();
+
+  /** Monotonic time of the last mark in ms, by disk. */
+  readonly #markedAtMs = new Map<DiskId, number>();
 
   constructor(
     private readonly context: WorkContext,
@@ -122,6 +123,7 @@ export class MoveWorker {
         this.#opened.delete(diskId);
         this.waiting.delete(diskId);
         this.#resumable.delete(diskId);
+        this.#markedAtMs.delete(diskId);
         return "done";
       case "wait":
         this.#note(diskId, { waits: step.why });
@@ -244,10 +246,13 @@ export class MoveWorker {
       sizeBytes,
       bytesPerSecond: order.bytesPerSecond,
       resumeToken: former?.sessionNumber === sessionNumber ? former.resumeToken : "",
+      copiedBytes: copyingCopy(order.part).mark?.copiedBytes ?? 0,
     };
     const deadlineMs = limits.agentTimeoutMs;
-    const { outcome, copiedBytes, resumeToken } = await agents.order(targetHost, { leader, deadlineMs }, (client) =>
-      client.copyDevice(request, { signal, deadlineMs }),
+    const { outcome, copiedBytes, resumeToken, durableBytes } = await agents.order(
+      targetHost,
+      { leader, deadlineMs },
+      (client) => client.copyDevice(request, { signal, deadlineMs }),
     );
     const isOfRun = outcome?.deviceId === target.deviceId && outcome.offsetBytes === targetOffsetBytes;
     const told = isOfRun ? outcomeOf(outcome) : undefined;
@@ -255,11 +260,23 @@ export class MoveWorker {
     if (told.code === "DONE" || told.code === "ALREADY") return this.#recordCopied(order, leader, signal);
     // An agent that does not have the device yet answers PENDING without a token.
     if (resumeToken !== "" || told.code !== "PENDING") this.#resumable.set(disk.diskId, { sessionNumber, resumeToken });
+    await this.#mark(order, durableBytes);
     if (told.code === "PENDING") return { kind: "goes_on", copiedBytes };
     // The source may have another address when it is opened again.
     this.#opened.delete(disk.diskId);
     const error = `copying device ${source.deviceId} to ${target.deviceId}: ${told.code}: ${told.message}`;
     return { kind: "failed", error, isOfTarget: false, goesOn: told.code === "IO_ERROR" && resumeToken !== "" };
+  }
+
+  /** Marks now and then how far the copy is, so that it goes on in the session of a publication. */
+  async #mark(order: Copying, durableBytes: number): Promise<void> {
+    const { tablet, clock } = this.context;
+    const { diskId } = order.disk;
+    const nowMs = clock.monotonicMs();
+    const isDue = nowMs - (this.#markedAtMs.get(diskId) ?? Number.NEGATIVE_INFINITY) >= MARK_INTERVAL_MS;
+    if (!isDue || durableBytes <= (copyingCopy(order.part).mark?.copiedBytes ?? 0)) return;
+    this.#markedAtMs.set(diskId, nowMs);
+    await tablet.transact((tx) => noteCopied(tx, order, durableBytes));
   }
 
   /**
@@ -293,6 +310,8 @@ export class MoveWorker {
   ): Promise<Opened | Answer> {
     const { agents, limits, clock } = this.context;
     const { sessionNumber, targetHost } = order;
+    const { mark } = copyingCopy(order.part);
+    const formerNumber = device === order.source ? mark?.sourceSession : mark?.targetSession;
     const session = { layout, clean: disk.fence === undefined };
     const asked = coveredRuns([device], disk, {
       recordOf: (on, run) => recordOf(disk, on, run, session),
@@ -305,6 +324,7 @@ export class MoveWorker {
       holderHostId: targetHost.hostId,
       deviceIds: [...asked.deviceIds],
       runs: [...asked.runs],
+      formerSessionNumber: formerNumber === sessionNumber ? 0 : (formerNumber ?? 0),
       ...(host.hostId !== targetHost.hostId && { sessionKey: this.#keyOf(order) }),
     };
     const deadlineMs = limits.agentTimeoutMs;
@@ -347,17 +367,10 @@ export class MoveWorker {
     };
     const deadlineMs = limits.agentTimeoutMs;
     try {
-      const { state, copiedBytes, failedDeviceId, message } = await agents.order(
-        holder,
-        { leader, deadlineMs },
-        (client) => client.getMirror(request, { signal, deadlineMs }),
+      const told = await agents.order(holder, { leader, deadlineMs }, (client) =>
+        client.getMirror(request, { signal, deadlineMs }),
       );
-      if (state === MirrorState.EQUAL) return { kind: "done" };
-      if (state === MirrorState.COPYING) return { kind: "goes_on", copiedBytes };
-      // The source is named only after EQUAL: the target has every acknowledged write.
-      if (state === MirrorState.FAILED && failedDeviceId === source.deviceId) return { kind: "done" };
-      const error = `mirroring device ${source.deviceId} to ${target.deviceId} on host ${holder.hostId}: ${message}`;
-      return { kind: "failed", error, isOfTarget: failedDeviceId === target.deviceId };
+      return answerOfMirror(told, order);
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof NotFoundError) && !(error instanceof OutdatedError)) throw error;
@@ -371,12 +384,8 @@ export class MoveWorker {
     copiedBytes: number,
   ): void {
     const atMs = this.context.clock.monotonicMs();
-    const before = this.#progress.get(disk.diskId)?.copy;
-    // The rate is measured anew after its limit has changed.
-    const isSame = before?.sessionNumber === sessionNumber && before.maxBytesPerSecond === maxBytesPerSecond;
-    // A copy that goes on after an interruption repeats what was not durable.
-    const first = isSame && copiedBytes >= before.copiedBytes ? before.first : { copiedBytes, atMs };
-    this.#note(disk.diskId, { copy: { sessionNumber, copiedBytes, sizeBytes, atMs, maxBytesPerSecond, first } });
+    const now = { sessionNumber, copiedBytes, sizeBytes, atMs, maxBytesPerSecond };
+    this.#note(disk.diskId, { copy: progressAfter(this.#progress.get(disk.diskId)?.copy, now) });
   }
 
   #note(diskId: DiskId, progress: MoveProgress): void {

@@ -1,4 +1,4 @@
-import type { ExportDiskResponse, Extent } from "@diskmesh/api/internal";
+import type { ExportDiskResponse } from "@diskmesh/api/internal";
 import { ExportKind } from "@diskmesh/api/registry";
 import {
   AbortedError,
@@ -13,6 +13,7 @@ import {
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { notePhase } from "../metrics/phases.js";
+import { spendMarks } from "../model/disks/copy-marks.js";
 import { completeChange, groupsOfOwnSessions } from "../model/disks/export-changes.js";
 import { SMALL_COPIES } from "../model/disks/move-turns.js";
 import { failMirror } from "../model/disks/moves.js";
@@ -29,7 +30,6 @@ import {
   type CoveredRuns,
   type MirrorTarget,
   NO_RUNS,
-  type PlannedExtent,
   planSession,
   recordedRuns,
   type SessionGroup,
@@ -39,19 +39,23 @@ import { type Host, isAway, type RegistryTransaction } from "../model/store/sche
 import { leaderStamp } from "../requests/wire.js";
 import { copyBytesPerSecond } from "./copy-rate.js";
 import { endExport, type OrderedSession } from "./end-export.js";
-import { isElsewhere, operationOf, requireTarget, runsOfTarget, without } from "./publication-steps.js";
-import { type Grant, grantedOf, grantOf, NotGrantedError, placeOf, type Reached, reachedBy } from "./session-grant.js";
+import {
+  accessTo,
+  groupOfSource,
+  isElsewhere,
+  operationOf,
+  requireTarget,
+  runsOfTarget,
+  within,
+  without,
+} from "./publication-steps.js";
+import { type Grant, grantedOf, grantOf, NotGrantedError, type Reached, reachedBy } from "./session-grant.js";
 import type { WorkContext } from "./work-context.js";
 
 /** Failed tries of a change after which a move that is part of it begins anew. */
 const TRIES_OF_MIRROR = 2;
 /** Time in ms that a complete fence waits for the host's confirmation that it no longer serves the disk. */
 const FENCED_HOST_MS = 200;
-/**
- * Abort reason of the timer once the host has answered. abort() without a reason would create an error with a stack
- * each time.
- */
-const OVER = "the host has said it";
 
 /** Transaction that completes the publication once all external work is done. */
 type Complete = (tx: RegistryTransaction) => void;
@@ -146,10 +150,13 @@ export class PublicationWorker {
       if (!isWanted)
         throw new AbortedError(`disk ${disk.diskId} is no longer to be published to host ${target.hostId}`);
     }
-    let served = await this.#exportAtOnce(plan, target, signal);
+    const ofTarget = plan.mirror && (await this.#openMarked(plan, plan.mirror, signal));
+    let served = ofTarget === undefined ? await this.#exportAtOnce(plan, target, signal) : undefined;
     if (served === undefined) {
       const addresses = await this.#openSessions(plan, plan.groups, signal);
-      served = await this.#exportDisk(plan, target, { addresses, opened: NO_RUNS }, signal);
+      if (plan.mirror?.mark !== undefined)
+        await this.context.tablet.transact((tx) => spendMarks(tx, disk.diskId, publication));
+      served = await this.#exportMoving(plan, target, new Map([...addresses, ...(ofTarget ?? [])]), signal);
     }
     const made = served;
     return (tx) => completePublish(tx, disk.diskId, publication, made);
@@ -161,23 +168,46 @@ export class PublicationWorker {
     const target = requireTarget(plan);
     const addresses = await this.#openSessions(plan, groupsOfOwnSessions(plan), signal);
     const ofTarget = plan.mirror && (await this.#openTarget(plan, plan.mirror, signal));
-    const reached = new Map([...addresses, ...(ofTarget ?? [])]);
+    await this.#exportMoving(plan, target, new Map([...addresses, ...(ofTarget ?? [])]), signal);
+    return (tx) => completeChange(tx, disk.diskId, publication);
+  }
+
+  /** Has the host serve the disk. A move that it refuses several times ends. */
+  async #exportMoving(
+    plan: OrderedSession,
+    target: Host,
+    addresses: Reached,
+    signal: AbortSignal,
+  ): Promise<ExportDiskResponse> {
     try {
-      await this.#exportDisk(plan, target, { addresses: reached, opened: NO_RUNS }, signal);
+      return await this.#exportDisk(plan, target, { addresses, opened: NO_RUNS }, signal);
     } catch (error) {
       signal.throwIfAborted();
-      if (plan.mirror !== undefined && publication.attempts >= TRIES_OF_MIRROR)
+      if (plan.mirror !== undefined && plan.publication.attempts >= TRIES_OF_MIRROR)
         await this.#failMirror(plan, messageOf(error), { isOfTarget: false });
       throw error;
     }
-    return (tx) => completeChange(tx, disk.diskId, publication);
+  }
+
+  /** Opens the sessions of a move that goes on, if nobody else had one since it was marked. */
+  async #openMarked(plan: OrderedSession, mirror: MirrorTarget, signal: AbortSignal): Promise<Reached> {
+    // The target may be there again for the next try of the move.
+    if (mirror.lost !== undefined) return this.#failMirror(plan, mirror.lost, { isOfTarget: false });
+    const source = mirror.mark && groupOfSource(plan, mirror);
+    if (source !== undefined) {
+      const grant = await this.#openSession(plan, { ...source, formerNumber: mirror.mark?.sourceSession }, signal);
+      await this.#requireCurrent(plan);
+      if (grant.kind !== "granted" && grant.pending.length > 0) throw new NotGrantedError([grant]);
+      if (grant.kind !== "granted") await this.#failMirror(plan, grant.error, { isOfTarget: false });
+    }
+    return this.#openTarget(plan, mirror, signal);
   }
 
   /** Opens the session of a move's target. A refusal ends only this try of the move, never the disk's I/O. */
   async #openTarget(plan: OrderedSession, mirror: MirrorTarget, signal: AbortSignal): Promise<Reached> {
-    const { lost, group } = mirror;
+    const { lost, group, mark } = mirror;
     if (lost !== undefined || group === undefined) return this.#failMirror(plan, lost ?? "", { isOfTarget: true });
-    const grant = await this.#openSession(plan, group, signal);
+    const grant = await this.#openSession(plan, { ...group, formerNumber: mark?.targetSession }, signal);
     await this.#requireCurrent(plan);
     if (grant.kind === "granted") return reachedBy(grant, plan, group);
     // The device waits until its agent has no I/O of former sessions left.
@@ -209,10 +239,8 @@ export class PublicationWorker {
     }
     await this.#openSessions(ending, without(plan.groups, granted), signal);
     if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
-    const isHostTold = await this.#within(
-      FENCED_HOST_MS,
-      told.then((answer) => "granted" in answer),
-    );
+    const isTold = told.then((answer) => "granted" in answer);
+    const isHostTold = await within(this.context.clock, FENCED_HOST_MS, isTold);
     return (tx) => completeUnpublish(tx, disk.diskId, publication, isHostTold);
   }
 
@@ -241,9 +269,14 @@ export class PublicationWorker {
     throw new NotGrantedError(refused);
   }
 
-  async #openSession(plan: OrderedSession, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
+  /** `formerNumber`: session that the devices must have had last. */
+  async #openSession(
+    plan: OrderedSession,
+    group: SessionGroup & { readonly formerNumber?: number | undefined },
+    signal: AbortSignal,
+  ): Promise<Grant> {
     const { agents, limits } = this.context;
-    const { host, devices, sessionNumber = plan.publication.sessionNumber } = group;
+    const { host, devices, sessionNumber = plan.publication.sessionNumber, formerNumber = 0 } = group;
     const asked = recordedRuns(plan, devices, group.sessionNumber);
     const request = {
       bootId: host.bootId,
@@ -253,6 +286,7 @@ export class PublicationWorker {
       holderHostId: plan.holderHostId,
       deviceIds: [...asked.deviceIds],
       runs: [...asked.runs],
+      formerSessionNumber: formerNumber,
       ...(isElsewhere(plan, host) && { sessionKey: this.#keyOf(plan, host.hostId, sessionNumber) }),
     };
     try {
@@ -295,6 +329,7 @@ export class PublicationWorker {
     signal: AbortSignal,
   ): Promise<ExportDiskResponse> {
     const { agents, limits } = this.context;
+    const keyOf = (hostId: HostId, sessionNumber: number) => this.#keyOf(plan, hostId, sessionNumber);
     const request = {
       bootId: host.bootId,
       stamp: leaderStamp(plan.leader),
@@ -303,9 +338,9 @@ export class PublicationWorker {
       blockSizeBytes: plan.disk.blockSizeBytes,
       extents: plan.extents.map(({ target, ...extent }) => ({
         ...extent,
-        ...this.#accessTo(plan, extent, addresses),
+        ...accessTo(plan, extent, addresses, keyOf),
         ...(target && {
-          target: { ...target, ...this.#accessTo(plan, target, addresses) },
+          target: { ...target, ...accessTo(plan, target, addresses, keyOf) },
           // The move asks soon, with the share that is its own by then.
           bytesPerSecond: copyBytesPerSecond(this.context.config, SMALL_COPIES),
         }),
@@ -331,18 +366,6 @@ export class PublicationWorker {
     }
   }
 
-  /** Returns the answer, or false after `timeMs`. */
-  async #within(timeMs: number, told: Promise<boolean>): Promise<boolean> {
-    const timer = new AbortController();
-    const timeIsUp = this.context.clock.sleep(timeMs, timer.signal).then(
-      () => false,
-      () => false,
-    );
-    const isTold = await Promise.race([told, timeIsUp]);
-    timer.abort(OVER);
-    return isTold;
-  }
-
   async #requireCurrent(plan: OrderedSession): Promise<void> {
     if (await this.#isCurrent(plan)) return;
     const { disk, publication } = plan;
@@ -351,24 +374,6 @@ export class PublicationWorker {
 
   #isCurrent({ disk, publication }: SessionPlan): Promise<boolean> {
     return this.context.tablet.read((tables) => isCurrent(tables, disk.diskId, publication));
-  }
-
-  /**
-   * Returns the session of an added run, and what reaches a run that has just been asked for its session. The holder keeps
-   * the key of any other: its agent has no key of a later leader.
-   */
-  #accessTo(
-    plan: SessionPlan,
-    { deviceId, hostId, ...extent }: Omit<PlannedExtent, "target">,
-    addresses: Reached,
-  ): Partial<Extent> {
-    const { publication } = plan;
-    const { sessionNumber = publication.sessionNumber } = extent;
-    const blockAddress = hostId === publication.hostId ? undefined : addresses.get(placeOf(deviceId, sessionNumber));
-    return {
-      sessionNumber: sessionNumber === publication.sessionNumber ? 0 : sessionNumber,
-      ...(blockAddress !== undefined && { blockAddress, sessionKey: this.#keyOf(plan, hostId, sessionNumber) }),
-    };
   }
 
   /** Returns the key with which the holder reaches the devices of a host. */

@@ -2,7 +2,7 @@ import { AlreadyExistsError, type DeviceId, type DiskId, InvalidStateError } fro
 import { DELETED, type Deletion } from "../store/deletion.js";
 import { countingDevices, freeCopy } from "../store/layout.js";
 import type { Disk, RegistryTables, RegistryTransaction } from "../store/schema.js";
-import { deleteNow, keptText } from "./deletion-text.js";
+import { deleteNow, keptText } from "./disk-text.js";
 import { howToEnd, requireKeptDisk } from "./publications.js";
 
 /** A disk that is deleted and kept. */

@@ -23,6 +23,15 @@ interface CopyProgress extends Point {
   readonly first: Point;
 }
 
+/** Returns the progress of a copy after another answer. */
+export function progressAfter(before: CopyProgress | undefined, now: Omit<CopyProgress, "first">): CopyProgress {
+  const { sessionNumber, maxBytesPerSecond, copiedBytes, atMs } = now;
+  // The rate is measured anew after its limit has changed.
+  const isSame = before?.sessionNumber === sessionNumber && before.maxBytesPerSecond === maxBytesPerSecond;
+  // A copy that goes on after an interruption repeats what was not durable.
+  return { ...now, first: isSame && copiedBytes >= before.copiedBytes ? before.first : { copiedBytes, atMs } };
+}
+
 /** Returns the rate of a copy in bytes per second; 0 while it is not known. */
 export function rateOf({ copiedBytes, atMs, first }: CopyProgress): number {
   const tookMs = atMs - first.atMs;

@@ -501,6 +501,8 @@ function check(fleet: TestFleet, disk: Disk): void {
     .filter((device) => holds(device, x))
     .map((device) => device.deviceId);
   expect(ours).to.have.members([...allDevices(disk)]);
+  // The last host may still say how far it was in its target's session.
+  if (disk.publication?.state === "UNPUBLISHING") return;
   for (const { copies } of disk.parts)
     for (const { state, sessionNumber } of copies) {
       if (state !== "COPYING" || sessionNumber === undefined) continue;

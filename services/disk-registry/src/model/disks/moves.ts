@@ -243,10 +243,21 @@ export function completeCopy(tx: RegistryTransaction, seen: Copying): boolean {
   return true;
 }
 
+/** Marks how far the copy of a disk that is not in use is. Changes nothing when another session came in between. */
+export function noteCopied(tx: RegistryTransaction, seen: Copying, copiedBytes: number): void {
+  const disk = tx.disks.get(seen.disk.diskId);
+  const { sessionNumber: session } = seen;
+  if (disk === undefined || disk.publication !== undefined || disk.lastSessionNumber !== session) return;
+  if (!isSameTry(disk, seen)) return;
+  const mark = { copiedBytes, sourceSession: session, targetSession: session };
+  const marked = (copy: Copy): Copy => (copy.state === "COPYING" ? { ...copy, mark } : copy);
+  tx.disks.put(withPart(disk, seen.index, (part) => ({ ...part, copies: part.copies.map(marked) })));
+}
+
 /** Returns the disk once the target of the copy counts. */
 export function onTarget(seen: Copying): Disk {
   return withPart(seen.disk, seen.index, (part) => {
-    const { sessionNumber: _, ...target } = copyingCopy(part);
+    const { sessionNumber: _, mark: __, ...target } = copyingCopy(part);
     return movedTo([{ ...target, state: "COUNTS" }], part, seen);
   });
 }
@@ -261,8 +272,9 @@ export function cutOver(tx: RegistryTransaction, seen: Mirroring): boolean {
   if (disk === undefined || !isSameTry(disk, seen) || !isSamePublication(disk, seen)) return false;
   const moved = withPart(disk, seen.index, (part) => {
     const { sessionNumber: _, ...source } = countingCopy(part);
+    const { mark: __, ...target } = copyingCopy(part);
     const copies: Copy[] = [
-      { ...copyingCopy(part), state: "COUNTS" },
+      { ...target, state: "COUNTS" },
       { ...source, state: "LEAVING" },
     ];
     return movedTo(copies, part, seen);
@@ -271,7 +283,7 @@ export function cutOver(tx: RegistryTransaction, seen: Mirroring): boolean {
   return true;
 }
 
-function copyingCopy({ copies }: Part): Copy {
+export function copyingCopy({ copies }: Part): Copy {
   return copies.find(({ state }) => state === "COPYING") as Copy;
 }
 
@@ -365,9 +377,10 @@ export function withoutTarget(tx: RegistryTransaction, disk: Disk, index: number
 function withoutSession(disk: Disk, index: number): Disk {
   const ended = withPart(disk, index, (part) => ({
     ...part,
-    copies: part.copies.map(({ sessionNumber, ...copy }) =>
-      copy.state === "COPYING" || sessionNumber === undefined ? copy : { ...copy, sessionNumber },
-    ),
+    copies: part.copies.map((copy) => {
+      const { sessionNumber: _, mark: __, ...anew } = copy;
+      return copy.state === "COPYING" ? anew : copy;
+    }),
   }));
   return withNextRevision(ended);
 }

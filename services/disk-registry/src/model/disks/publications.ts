@@ -10,7 +10,7 @@ import {
 import { nextSessionNumber } from "../devices/counters.js";
 import { requireHost } from "../devices/device-selection.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
-import { countingDevices, forNewSession } from "../store/layout.js";
+import { countingDevices } from "../store/layout.js";
 import { holds } from "../store/runs.js";
 import type {
   Disk,
@@ -21,7 +21,8 @@ import type {
   RegistryTables,
   RegistryTransaction,
 } from "../store/schema.js";
-import { keptText } from "./deletion-text.js";
+import { forPublication, withoutSessions } from "./copy-marks.js";
+import { keptText } from "./disk-text.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import { requireRegistration } from "./remembered.js";
 import { planSession } from "./session-plan.js";
@@ -221,8 +222,7 @@ export function putPublication(
     attempts: 0,
     lastError: "",
   };
-  const given = { ...disk, lastSessionNumber: publication.sessionNumber };
-  const put = { ...forNewSession(tx, given), publication };
+  const put = forPublication(tx, disk, publication);
   tx.disks.put(put);
   return put;
 }
@@ -358,7 +358,7 @@ export function completeUnpublish(
   const disk = tx.disks.get(diskId);
   if (disk === undefined || !isCurrent(tx, diskId, seen)) return;
   const { publication: _, ...unpublished } = disk;
-  tx.disks.put(unpublished);
+  tx.disks.put(withoutSessions(unpublished));
   if (!isHostTold) requireRegistration(tx, [seen.hostId]);
 }
 

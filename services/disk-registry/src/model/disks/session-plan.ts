@@ -2,7 +2,7 @@ import type { DeviceId, DiskId, HostId, RunRecord } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { whyNotTold, whyNotToldToLetGo } from "../devices/orders.js";
 import { whyElsewhere, whyUnknown } from "../devices/unknown-disks.js";
-import type { Copy } from "../store/disk-parts.js";
+import type { Copy, CopyMark } from "../store/disk-parts.js";
 import { copyAtSlice, countingCopy, countingDevices, offsetOf, partSizeBytes } from "../store/layout.js";
 import { holds, type Run } from "../store/runs.js";
 import {
@@ -60,6 +60,8 @@ export interface PlannedExtent {
   readonly sizeBytes: number;
   /** Session of these bytes; absent for the publication's. */
   readonly sessionNumber?: number | undefined;
+  /** Bytes that the target has alike; absent for 0. */
+  readonly copiedBytes?: number | undefined;
   /** Device to mirror to. */
   readonly target?: Omit<PlannedExtent, "target"> | undefined;
 }
@@ -127,6 +129,7 @@ export interface MirrorTarget {
   readonly deviceId: DeviceId;
   /** Session of the target alone. */
   readonly sessionNumber: number;
+  readonly mark: CopyMark | undefined;
   /** Host that is asked for the session; absent with `lost`. */
   readonly group: SessionGroup | undefined;
   /** Reason why the target cannot be asked; absent when it can. */
@@ -184,7 +187,7 @@ function extentsOf(tables: RegistryTables, disk: Disk): readonly PlannedExtent[]
   return disk.parts.map((part): PlannedExtent => {
     const sizeBytes = partSizeBytes(tables, part);
     const extentOn = (copy: Copy) => {
-      const { deviceId, sessionNumber, skipBytes } = copy;
+      const { deviceId, sessionNumber, skipBytes, mark } = copy;
       return {
         deviceId,
         hostId: hostOf(deviceId),
@@ -192,6 +195,7 @@ function extentsOf(tables: RegistryTables, disk: Disk): readonly PlannedExtent[]
         ...(skipBytes && { skipBytes }),
         sizeBytes,
         ...(sessionNumber && { sessionNumber }),
+        ...(mark && { copiedBytes: mark.copiedBytes }),
       };
     };
     const target = part.copies.find(({ state, sessionNumber }) => state === "COPYING" && sessionNumber !== undefined);
@@ -201,11 +205,11 @@ function extentsOf(tables: RegistryTables, disk: Disk): readonly PlannedExtent[]
 
 function mirrorTarget(tables: RegistryTables, disk: Disk): MirrorTarget | undefined {
   for (const [index, { copies }] of disk.parts.entries())
-    for (const { state, deviceId, sessionNumber } of copies) {
+    for (const { state, deviceId, sessionNumber, mark } of copies) {
       if (state !== "COPYING" || sessionNumber === undefined) continue;
       const device = tables.devices.get(deviceId);
       const host = device && tables.hosts.get(device.hostId);
-      const found = { index, deviceId, sessionNumber };
+      const found = { index, deviceId, sessionNumber, mark };
       if (device === undefined || host === undefined || !holds(device, disk.diskId))
         return { ...found, group: undefined, lost: `device ${deviceId} was purged` };
       const lost = whyNotNow(device, host, false);

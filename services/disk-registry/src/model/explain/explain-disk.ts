@@ -2,7 +2,7 @@ import { countText, type DiskId, type HostId, ioLimitsText, timeText } from "@di
 import { named } from "../devices/action-result.js";
 import { whyElsewhere } from "../devices/unknown-disks.js";
 import { type DeletedDisk, isDeleted } from "../disks/deleted-disks.js";
-import { deleteNow } from "../disks/deletion-text.js";
+import { deleteNow } from "../disks/disk-text.js";
 import { deviceHealth } from "../disks/disks.js";
 import { moveText } from "../disks/move-text.js";
 import { ioStands, type OpenIo } from "../disks/open-io.js";

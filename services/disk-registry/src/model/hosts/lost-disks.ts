@@ -1,7 +1,7 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { named } from "../devices/action-result.js";
 import { devicesOfHost } from "../devices/device-selection.js";
-import { namedDisk } from "../disks/disk-name.js";
+import { namedDisk } from "../disks/disk-text.js";
 import { namedIn, type OwnEvent } from "../events/own-events.js";
 import { countingDevices } from "../store/layout.js";
 import { disksOn } from "../store/runs.js";

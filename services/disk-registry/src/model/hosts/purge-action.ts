@@ -5,7 +5,7 @@ import { reportedHealth, withoutKeptHealth } from "../devices/device-health.js";
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { forgetDevice } from "../devices/foreign-devices.js";
 import { unerasedIn, unerasedNote } from "../devices/removal-erase.js";
-import { namedDisk } from "../disks/disk-name.js";
+import { namedDisk } from "../disks/disk-text.js";
 import { beginUnpublish } from "../disks/publications.js";
 import { requireRegistration } from "../disks/remembered.js";
 import { identityOf } from "../identity/hardware.js";

@@ -3,8 +3,7 @@ import { type ActionResult, actionResult, named, tryAgain } from "../devices/act
 import { type DeviceSelector, devicesOfHost, requireDevices, requireHost } from "../devices/device-selection.js";
 import { pendingText } from "../devices/pending.js";
 import { type EraseLimits, type EraseWatch, unerasedIn, unerasedNote, whileErasing } from "../devices/removal-erase.js";
-import { deleteNow } from "../disks/deletion-text.js";
-import { namedDisk } from "../disks/disk-name.js";
+import { deleteNow, namedDisk } from "../disks/disk-text.js";
 import { diskHealth } from "../disks/disks.js";
 import { leftMsOf, type MoveProgress } from "../disks/move-progress.js";
 import { moveText } from "../disks/move-text.js";

@@ -21,6 +21,18 @@ export interface Copy {
   readonly state: CopyState;
   /** Session that the device grants to the disk's host, when it is not the publication's. */
   readonly sessionNumber?: number | undefined;
+  /** How far a copy that is COPYING is; absent when it begins at the first byte. */
+  readonly mark?: CopyMark | undefined;
+}
+
+/**
+ * First bytes of a target that are alike on the source, durably, as long as the sessions are the last ones of the runs: nobody
+ * writes in them.
+ */
+export interface CopyMark {
+  readonly copiedBytes: number;
+  readonly sourceSession: number;
+  readonly targetSession: number;
 }
 
 /** Consecutive bytes of a disk. */

@@ -141,5 +141,5 @@ function skipping(copy: Copy, startBytes: number): Copy {
  * or gets the new layout. Contents of targets are forgotten: their copies begin anew.
  */
 export function forNewSession(tx: RegistryTransaction, disk: Disk): Disk {
-  return withCopies(withoutLeaving(tx, disk), ({ sessionNumber: _, ...copy }) => copy);
+  return withCopies(withoutLeaving(tx, disk), ({ sessionNumber: _, mark: __, ...copy }) => copy);
 }
