@@ -43,6 +43,7 @@ export interface Modules {
   "disk-registry/model/copies/steadiness": typeof import("../../../services/disk-registry/src/model/copies/steadiness.js");
   "disk-registry/model/devices/attach-states": typeof import("../../../services/disk-registry/src/model/devices/attach-states.js");
   "disk-registry/model/devices/orders": typeof import("../../../services/disk-registry/src/model/devices/orders.js");
+  "disk-registry/model/disks/copy-marks": typeof import("../../../services/disk-registry/src/model/disks/copy-marks.js");
   "disk-registry/model/disks/moves": typeof import("../../../services/disk-registry/src/model/disks/moves.js");
   "disk-registry/model/disks/placement": typeof import("../../../services/disk-registry/src/model/disks/placement.js");
   "disk-registry/model/disks/publications": typeof import("../../../services/disk-registry/src/model/disks/publications.js");

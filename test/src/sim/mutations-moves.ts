@@ -187,6 +187,40 @@ export const MOVE_MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "mark-outlives-a-session",
+    mistake: "a copy goes on where it was before a host wrote to the source alone",
+    withinSeeds: 3000,
+    foundBy: 889,
+    scenario: "moves go on",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/disks/copy-marks",
+        "forPublication",
+        ({ forPublication }) =>
+          (tx, before, publication) => {
+            const disk = forPublication(tx, before, publication);
+            const markOf = (index: number, deviceId: string) =>
+              before.parts[index]?.copies.find((copy) => copy.deviceId === deviceId)?.mark;
+            const parts = disk.parts.map((part, index) => ({
+              ...part,
+              copies: part.copies.map(({ sessionNumber: _, ...copy }) => ({
+                ...copy,
+                mark: markOf(index, copy.deviceId),
+              })),
+            }));
+            return { ...disk, parts };
+          },
+      ),
+      inPlaceOf(
+        "disk-agent/model/sessions",
+        "decideOpenSession",
+        ({ decideOpenSession }) =>
+          (memory, run, wish) =>
+            decideOpenSession(memory, run, wish),
+      ),
+    ],
+  },
+  {
     name: "equal-does-not-bind",
     mistake: "after EQUAL, a holder acknowledges what only the source has",
     withinSeeds: 1200,

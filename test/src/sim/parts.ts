@@ -30,6 +30,7 @@ export interface World extends Observer {
         readonly name: string;
         readonly plan?: (world: World) => Plan;
         readonly unmarkedDrives?: number;
+        readonly copyBytesPerSecond?: number;
         readonly slices?: number;
       }
     | undefined;
@@ -62,6 +63,7 @@ export interface World extends Observer {
   readonly moves: {
     readonly copied: number;
     readonly mirrored: number;
+    readonly goneOn: number;
     received(method: string, request: unknown): void;
     answered(method: string, request: unknown, response: unknown): void;
     isOwnSession(deviceId: string, session: number): boolean;
@@ -73,6 +75,7 @@ export interface World extends Observer {
     lastAcknowledged(life: Life, block: number): number;
     requireRead(read: BlockRead): void;
     requireKept(disk: StoredDisk): void;
+    requireAlike(one: StoredDisk, other: StoredDisk): void;
     requireAlone(device: StoredDevice): void;
     requireClean(device: StoredDevice, registeredBootId: string | undefined): void;
     requireErased(host: string, run: RunOfDevice): void;

@@ -74,3 +74,25 @@ function meddle(world: World): void {
   ];
   random.pick(ways)();
 }
+
+/** Has a disk move that is attached, detached and fenced again and again meanwhile. */
+export function* interruptMoves(world: World): Plan {
+  const { requests, store, hosts, random } = world;
+  const disk = (): Disk | undefined => store.disk(DISK_ID);
+  const isIdle = () => disk()?.publication === undefined;
+  for (;;) {
+    const isIn = () => [...store.devices()].every(({ attachState }) => attachState === "ATTACHED");
+    for (const hostId of hosts) yield* until(isIn, () => takeIn(world, hostId), PATIENCE_TURNS);
+    const isThere = () => disk() !== undefined;
+    yield* until(isThere, () => requests.createDisk(DISK_ID, 3 * BLOCK_BYTES, ""), PATIENCE_TURNS);
+    if (disk()?.parts.every(({ move }) => move === undefined)) haveItMove(world);
+    yield* wait(random.below(12));
+    const holder = random.pick(hosts);
+    const isInUse = () => disk()?.publication?.state === "PUBLISHED";
+    yield* until(isInUse, () => requests.publishDisk(DISK_ID, holder), PATIENCE_TURNS);
+    yield* wait(random.below(12));
+    if (random.chance(0.15)) requests.fenceHost(disk()?.publication?.hostId ?? "");
+    if (random.chance(0.1)) meddle(world);
+    yield* until(isIdle, () => requests.unpublishDisk(DISK_ID, ""), PATIENCE_TURNS);
+  }
+}

@@ -35,6 +35,11 @@ const config = configSchema.parse({
   unavailableRemovalTimeoutMs: 5_000,
 });
 
+function configOf({ scenario }: World): typeof config {
+  const { copyBytesPerSecond: bytesPerSecondOfHost = config.moves.bytesPerSecondOfHost } = scenario ?? {};
+  return { ...config, moves: { ...config.moves, bytesPerSecondOfHost } };
+}
+
 const limits: RegistryLimits = {
   ...REGISTRY_LIMITS,
   backoff: { minDelayMs: 50, maxDelayMs: 2_000 },
@@ -85,7 +90,7 @@ export class RegistryNode implements RegistryRun {
         world.endRegistry(this);
       });
       const context = await buildContext(this.#lifecycle, {
-        config,
+        config: configOf(world),
         limits,
         log: silentLogger,
         tablet,

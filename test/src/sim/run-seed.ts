@@ -22,7 +22,7 @@ export async function runSeed(seed: number, steps: number): Promise<SeedResult> 
     process.off("unhandledRejection", failed);
   }
   const hash = createHash("sha256").update(world.lines.join("\n")).digest("hex").slice(0, 16);
-  const { copied, mirrored } = world.moves;
-  const done = { "parts were moved by copies between agents": copied, "in use": mirrored };
+  const { copied, mirrored, goneOn } = world.moves;
+  const done = { "parts were moved by copies between agents": copied, "in use": mirrored, "tries went on": goneOn };
   return { seed, hash, simulatedMs: world.timeline.nowMs, violation, lines: world.lines, done };
 }

@@ -1,9 +1,10 @@
 import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
+import { BLOCK_BYTES } from "./machine.js";
 import type { Plan, World } from "./parts.js";
 import { adoptDrives } from "./plan-adoptions.js";
 import { exchangeDrives } from "./plan-exchanges.js";
-import { moveDisks } from "./plan-moves.js";
+import { interruptMoves, moveDisks } from "./plan-moves.js";
 import { splitParts, useSlices } from "./plan-slices.js";
 import {
   fenceTheDead,
@@ -31,6 +32,7 @@ export type ScenarioName =
   | "drives move"
   | "disks move"
   | "targets fail"
+  | "moves go on"
   | "disks on slices"
   | "parts are split"
   | "slices go back"
@@ -56,6 +58,8 @@ export interface Scenario {
   readonly length?: number;
   /** Requests of most turns; undefined: random requests. */
   readonly plan?: (world: World) => Plan;
+  /** Rate of the copies of a host; unlimited by default. */
+  readonly copyBytesPerSecond?: number;
 }
 
 /** One of this number of seeds runs a scenario. */
@@ -171,6 +175,15 @@ const TARGETS_FAIL: Scenario = {
   name: "targets fail",
   faults: { ioMs: 10, failedIo: 0.02, linkBreak: 0.05, loss: 0.05, lateMessage: 0.1, lateMessageMs: 400 },
 };
+/** A disk is attached and detached again and again while it moves, and is taken from its host now and then. */
+const MOVES_GO_ON: Scenario = {
+  ...DISKS_MOVE,
+  name: "moves go on",
+  faults: { ioMs: 10, slowIo: 0.03, lateMessage: 0.1, lateMessageMs: 400, agentCrash: 0.0003, powerLoss: 0.3 },
+  length: 16,
+  copyBytesPerSecond: 2 * BLOCK_BYTES,
+  plan: interruptMoves,
+};
 /** Disks on slices of few drives are made, grown, moved and deleted, while processes end and caches are lost. */
 const ON_SLICES: Scenario = {
   name: "disks on slices",
@@ -229,6 +242,7 @@ const RARE = new Map([
   [10, DISKS_MOVE],
   [12, PARTS_ARE_SPLIT],
   [16, MOVED],
+  [19, MOVES_GO_ON],
   [22, TARGETS_FAIL],
   [25, ARE_ADOPTED],
   [28, SLICES_GO_BACK],

@@ -101,6 +101,20 @@ export class ByteWatch implements MachineWatch {
     }
   }
 
+  /** Requires that the copies that counted before a change and those that count now have the same bytes. */
+  requireAlike(one: Disk, other: Disk): void {
+    if (this.#mayBeGone) return;
+    const contentsOf = (disk: Disk) =>
+      [...this.#countingParts(disk)].flatMap(({ device: { hostId, deviceId }, onDevice, count }) => {
+        const place = this.world.agentOf(hostId)?.devices.find((each) => each.deviceId === deviceId);
+        const first = (place?.firstBlock ?? 0) + onDevice;
+        return this.#driveAt(hostId, deviceId)?.blocks.slice(first, first + count) ?? [];
+      });
+    const [before, after] = [contentsOf(one), contentsOf(other)];
+    if (before.length === after.length && before.join() !== after.join())
+      this.world.violation(`disk ${one.diskId} had ${before.join()}, and has ${after.join()} after its move`);
+  }
+
   #requireKeptOn({ device: { hostId, deviceId }, start, count, onDevice }: CountingPart, life: Life): void {
     const drive = this.#driveAt(hostId, deviceId);
     const place = this.world.agentOf(hostId)?.devices.find((each) => each.deviceId === deviceId);

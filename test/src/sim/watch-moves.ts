@@ -23,6 +23,8 @@ export class MoveWatch {
   copied = 0;
   /** Number of parts that were moved while a host used them. */
   mirrored = 0;
+  /** Number of orders to go on where another session was. */
+  goneOn = 0;
   /** Copies that agents have confirmed as whole, and answers EQUAL. */
   readonly #whole = new Set<string>();
   /** Highest revision that a host has confirmed, by history, disk and session. */
@@ -34,13 +36,16 @@ export class MoveWatch {
 
   received(method: string, request: unknown): void {
     if (method === "CopyDevice") {
-      const { deviceId, sessionNumber } = request as CopyDeviceRequest;
+      const { deviceId, sessionNumber, copiedBytes } = request as CopyDeviceRequest;
+      if (copiedBytes > 0) this.goneOn += 1;
       this.#ownSessions.add(`${deviceId} ${sessionNumber}`);
     }
     if (method !== "ExportDisk") return;
-    for (const extent of (request as ExportDiskRequest).extents)
+    for (const extent of (request as ExportDiskRequest).extents) {
+      if (extent.target?.copiedBytes) this.goneOn += 1;
       for (const device of [extent, extent.target])
         if (device?.sessionNumber) this.#ownSessions.add(`${device.deviceId} ${device.sessionNumber}`);
+    }
   }
 
   answered(method: string, request: unknown, response: unknown): void {
@@ -112,8 +117,9 @@ export class MoveWatch {
       }
   }
 
-  #movedTo(target: Copy | undefined, was: Part, { publication, diskId }: Disk, after: Disk): void {
+  #movedTo(target: Copy | undefined, was: Part, before: Disk, after: Disk): void {
     const { world } = this;
+    const { publication, diskId } = before;
     const name = nameOf(target);
     if (publication === undefined) this.copied += 1;
     else this.mirrored += 1;
@@ -131,6 +137,8 @@ export class MoveWatch {
     if (!this.#whole.has(`0 ${diskId} ${way} ${place}`))
       world.violation(`disk ${diskId} moved to ${name}, and nobody said that it has all bytes: ${way}`);
     world.bytes.requireKept(after);
+    // Nobody writes to a disk that is not in use, not even what was never acknowledged.
+    if (publication === undefined) world.bytes.requireAlike(before, after);
   }
 
   /** Requires that a device that had the part's bytes leaves the disk only when no host uses it in this session. */
