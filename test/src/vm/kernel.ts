@@ -275,7 +275,7 @@ async function qemu(
   // The kernel gives what it does not know to the first process: NAME=VALUE as environment, the rest after `--`.
   const settings = Object.entries(SETTINGS).map(([name, value]) => `${name}=${value}`);
   const kernelArgs = [
-    "console=ttyS0 quiet panic=-1 nokaslr mitigations=off no_timer_check rdinit=/bin/node",
+    "console=ttyS0 quiet panic=-1 nokaslr mitigations=off no_timer_check rdinit=/bin/node nvme_core.multipath=N",
     process.env.DISKMESH_KERNEL_OPTIONS ?? "",
     ...settings,
     "-- /code/main.js serve",

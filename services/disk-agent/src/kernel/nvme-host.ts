@@ -19,6 +19,7 @@ import type { Verbs } from "./verbs.js";
 const FIND_TIMEOUT_MS = 10_000;
 const FIND_POLL_MS = 10;
 const CONTROLLERS = "/sys/class/nvme";
+const MULTIPATH = "/sys/module/nvme_core/parameters/multipath";
 
 interface NvmeHostOptions {
   readonly hostId: HostId;
@@ -171,11 +172,20 @@ cd "${CONTROLLERS}/$1" 2>/dev/null || exit 0
 read -r now < subsysnqn
 if [ "$now" = "$2" ]; then echo 1 > delete_controller; fi`;
 
-/** Loads what the kernel needs on both hosts. */
+/**
+ * Loads what the kernel needs on both hosts. With NVMe multipath, Linux acknowledges a flush that is in flight when the
+ * machine with the drive loses its power.
+ */
 const PREPARE = `
 [ -d /sys/kernel/config/nvmet ] || modprobe nvmet-tcp
 [ -e /dev/nvme-fabrics ] || modprobe nvme-tcp
-if [ ! -d /sys/kernel/config/nvmet ]; then echo "/sys/kernel/config is not mounted" >&2; exit 1; fi`;
+if [ ! -d /sys/kernel/config/nvmet ]; then echo "/sys/kernel/config is not mounted" >&2; exit 1; fi
+multipath=N
+if [ -e ${MULTIPATH} ]; then read -r multipath < ${MULTIPATH}; fi
+if [ "$multipath" = Y ]; then
+  echo "NVMe multipath can acknowledge writes that a power cut of the other host has lost: boot with nvme_core.multipath=N" >&2
+  exit 1
+fi`;
 
 /** Returns why this host's kernel has no NVMe/TCP; undefined when it has. */
 export async function whyNoNvme(verbs: Verbs): Promise<string | undefined> {

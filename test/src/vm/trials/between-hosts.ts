@@ -166,3 +166,10 @@ export function nqns(): { readonly served: readonly string[]; readonly connected
     connected: names.filter((name) => name.includes("diskmesh")),
   };
 }
+
+/** Expects errors of I/O whose leg or connection has ended. Node has no name for ENOLINK, that of a connection. */
+export function expectCut(errors: Iterable<string>): void {
+  const all = new Set(errors);
+  expect(all).to.not.be.empty;
+  for (const each of all) expect(each).to.match(/^(EIO|Unknown system error -67)/);
+}

@@ -4,7 +4,7 @@ import { noise } from "@diskmesh/disk-agent/testing";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { HOLDER, STORAGE } from "../between-hosts.js";
+import { expectCut, HOLDER, STORAGE } from "../between-hosts.js";
 import { alignedBlocks, BLOCK_BYTES, CheckedWriter } from "../checked-writer.js";
 import { there } from "../machine-calls.js";
 import { count } from "../tally.js";
@@ -38,9 +38,9 @@ describe("a power cut of the devices' machine", () => {
     await write(data);
     await restartStorage();
     await countLost(data);
-    expect((await rejection(file.datasync(), Error)).message).to.match(/^EIO/);
+    expectCut([(await rejection(file.datasync(), Error)).message]);
     await writer.ended();
-    expect(new Set(writer.errors)).to.deep.equal(new Set(["EIO"]));
+    expectCut(writer.errors);
     await writer.stop();
     await eventually(async () => {
       await order(HOLDER, "look", session);
@@ -49,7 +49,7 @@ describe("a power cut of the devices' machine", () => {
     const fresh = await openDirect(path);
     await fresh.write(noise(BLOCK_BYTES));
     await fresh.file.datasync();
-    expect((await rejection(file.datasync(), Error)).message).to.match(/^EIO/);
+    expectCut([(await rejection(file.datasync(), Error)).message]);
     await file.close();
     await fresh.file.close();
     await order(HOLDER, "end", session);
