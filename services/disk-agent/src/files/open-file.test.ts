@@ -24,6 +24,13 @@ describe("opening device files", () => {
     expect(looked.sizeBytes).to.equal(SIZE);
   });
 
+  it("a symbolic link to a file that is gone is refused with the file's name", async () => {
+    const link = join(temporaryFolder(), "link");
+    symlinkSync("/dev/gone", link);
+    const error = await fileOpener.open(link).catch((thrown: Error) => thrown.message);
+    expect(error).to.match(/it is a symbolic link, and "\/dev\/gone", to which it leads, is not there$/);
+  });
+
   it("a file that the agent's user may not read is refused with that reason", async () => {
     const folder = temporaryFolder();
     chmodSync(folder, 0o755);

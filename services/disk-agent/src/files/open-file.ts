@@ -1,5 +1,5 @@
 import { type BigIntStats, constants, readFileSync } from "node:fs";
-import { type FileHandle, open, readFile, stat } from "node:fs/promises";
+import { type FileHandle, open, readFile, readlink, stat } from "node:fs/promises";
 import { DeviceIoError, messageOf } from "@diskmesh/domain";
 import {
   describeFlockHolder,
@@ -122,7 +122,9 @@ async function openHandle(path: string): Promise<FileHandle> {
     return await open(path, constants.O_RDWR | constants.O_NONBLOCK | exclusive);
   } catch (error) {
     const isBusy = (error as NodeJS.ErrnoException).code === "EBUSY";
-    const reason = isBusy ? `it is mounted, or held by ${await describeHolder(before)}` : openErrorText(error);
+    const reason = isBusy
+      ? `it is mounted, or held by ${await describeHolder(before)}`
+      : await openErrorText(path, error);
     throw cannotUse(path, reason, error);
   }
 }
@@ -158,7 +160,7 @@ async function statDeviceFile(path: string): Promise<BigIntStats> {
   try {
     facts = await stat(path, { bigint: true });
   } catch (error) {
-    throw cannotUse(path, openErrorText(error), error);
+    throw cannotUse(path, await openErrorText(path, error), error);
   }
   refuseOtherKinds(path, facts);
   if (facts.isBlockDevice() && isOfMesh(await subsystemOf(deviceNumber(facts.rdev))))
@@ -202,11 +204,14 @@ function refuseOtherKinds(path: string, facts: BigIntStats): void {
   throw cannotUse(path, `it is ${kind}, not a regular file or a block device`);
 }
 
-function openErrorText(error: unknown): string {
+async function openErrorText(path: string, error: unknown): Promise<string> {
   const { code } = error as NodeJS.ErrnoException;
   switch (code) {
-    case "ENOENT":
-      return "there is no such file";
+    case "ENOENT": {
+      const target = await readlink(path).catch(() => undefined);
+      if (target === undefined) return "there is no such file";
+      return `it is a symbolic link, and ${JSON.stringify(target)}, to which it leads, is not there`;
+    }
     case "EACCES":
     case "EPERM":
       return `the agent's user may not read and write it (${code}): see its owner and mode, lsattr, and the security policy`;
