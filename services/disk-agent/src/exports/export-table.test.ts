@@ -1,4 +1,5 @@
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, renameSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { silentLogger } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -65,11 +66,19 @@ describe("the table of exports", () => {
     const before = await NbdClient.connect({ socketPath });
     rmSync(socketPath);
     expect(await exports.serve(specOf(7, "host-1"))).to.equal(socketPath);
+    expect(exports.problems()).to.deep.equal([]);
     const after = await NbdClient.connect({ socketPath });
     await before.write(0, Buffer.alloc(4_096, 7));
     expect(await after.read(0, 4_096)).to.deep.equal(Buffer.alloc(4_096, 7));
-    rmSync(socketPath);
+    renameSync(dirname(socketPath), `${dirname(socketPath)}.away`);
     await exports.lookAtSockets();
+    expect(exports.problems()[0]?.message).to.match(
+      /its socket is gone, and cannot be made again \(put its folder back/,
+    );
+    renameSync(`${dirname(socketPath)}.away`, dirname(socketPath));
+    rmSync(socketPath, { force: true });
+    await exports.lookAtSockets();
+    expect(exports.problems()).to.deep.equal([]);
     await (await NbdClient.connect({ socketPath })).disconnect();
     await exports.end(diskId, 7);
     expect(existsSync(socketPath)).to.equal(false);

@@ -177,8 +177,9 @@ export class ExportTable {
         await served.look?.();
         const isDue = revision === undefined && !this.#interrupted.has(diskId);
         if (isDue || !(await served.isReachable())) await this.#apply(diskId);
+        this.#problems.noteReachable(diskId);
       } catch (error) {
-        // Does not throw, so that the other sockets are still checked.
+        if (!(await served.isReachable().catch(() => true))) this.#problems.noteUnreachable(diskId, error);
         this.#log.error({ diskId, error: messageOf(error) }, "export check failed");
       }
   }
@@ -256,7 +257,6 @@ export class ExportTable {
     return this.#inTurn(diskId, () => this.#applyNow(diskId));
   }
 
-  /** Works on one thing at a time for each disk. */
   #inTurn(diskId: DiskId, work: () => Promise<void>): Promise<void> {
     const before = this.#turns.get(diskId) ?? Promise.resolve();
     const turn = before
