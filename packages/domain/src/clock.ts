@@ -1,3 +1,6 @@
+/** Difference of two machines' clocks in ms from which certificates, backups and logs mislead. Far more than a call's delay. */
+export const MAX_CLOCK_SKEW_MS = 60_000;
+
 /** Source of time, passed as an argument so that tests can advance it instead of waiting. */
 export interface Clock {
   /** Milliseconds since 1970; may jump. */

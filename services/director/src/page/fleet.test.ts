@@ -81,6 +81,26 @@ describe("rows of a disk registry", () => {
     expect(await vmCids()).to.deep.equal(["vm-1"]);
   });
 
+  it("a registry whose clock differs by more than a minute -> both times, since the first, until they agree", async () => {
+    const time = { value: new Date(10_000 + 60_000) };
+    const { read, source, clock } = followed({ read: () => ({ serverTime: time.value }) });
+    await read();
+    expect(source()).to.deep.equal({ state: "live" });
+    time.value = new Date(3_610_000);
+    await read();
+    const told = source();
+    expect(told.sinceMs).to.equal(10_000);
+    expect(told.trouble).to.equal(
+      "the clock of the disk-registry's machine showed 1970-01-01T01:00:10Z when this director's showed 1970-01-01T00:00:10Z: set the clock that is wrong",
+    );
+    await clock.advance(5_000);
+    await read();
+    expect(source()).to.deep.equal(told);
+    time.value = new Date(15_000);
+    await read();
+    expect(source()).to.deep.equal({ state: "live" });
+  });
+
   it("a registry without a leader -> its missing dependency, since when, and the remedy, until it is read again", async () => {
     let [isLed, isExplained] = [false, false];
     const since = new Date(7_000);

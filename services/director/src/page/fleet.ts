@@ -5,7 +5,14 @@ import type { Clock } from "@diskmesh/service";
 import type { RegistryClients } from "../explain/registries.js";
 import { deviceRow, diskRow, hostRow, letterOf } from "./fleet-rows.js";
 import type { RowCache } from "./row-cache.js";
-import { causesOfRegistry, massSilenceCause, type SourceCause, silenceCause, sourceRow } from "./source-row.js";
+import {
+  causesOfRegistry,
+  clockCause,
+  massSilenceCause,
+  type SourceCause,
+  silenceCause,
+  sourceRow,
+} from "./source-row.js";
 
 /** Deadline of the lists, which are long at the first read. */
 const LIST_DEADLINE_MS = 30_000;
@@ -45,6 +52,8 @@ export class Fleet {
   #reading: Promise<void> = Promise.resolve();
   readonly #pools = new Set<string>();
   #capacityReadAtMs = Number.NEGATIVE_INFINITY;
+  /** Set while the clocks of the director and the registry differ. */
+  #clocks: SourceCause | undefined;
   #alerts: readonly SourceCause[] = [];
   #alertsReadAtMs = Number.NEGATIVE_INFINITY;
 
@@ -86,11 +95,15 @@ export class Fleet {
   async #read(signal: AbortSignal): Promise<void> {
     const { rowCache, name, clock } = this;
     try {
-      const massSilence = await this.#readAll(signal);
+      const { massSilence, serverTime } = (await this.#readAll(signal)) ?? {};
       this.#state = "live";
       this.#silentSinceMs = undefined;
       const silence = massSilence === undefined ? [] : [massSilenceCause(massSilence)];
-      rowCache.set("source", name, sourceRow("live", [...silence, ...(await this.#alertsNow(signal))]));
+      const differs = clockCause(serverTime, clock.nowMs());
+      // The times differ at each read; the first ones stay, with their beginning.
+      this.#clocks = differs && (this.#clocks ?? differs);
+      const clocks = this.#clocks === undefined ? [] : [this.#clocks];
+      rowCache.set("source", name, sourceRow("live", [...clocks, ...silence, ...(await this.#alertsNow(signal))]));
     } catch (error) {
       signal.throwIfAborted();
       this.#state = "silent";
@@ -113,7 +126,7 @@ export class Fleet {
     return [...this.#hosts.values()].flatMap(({ assignment }) => assignment?.vmCid ?? []);
   }
 
-  /** Returns the present mass silence. Throws the first failure, after which the other reads have ended, too. */
+  /** Returns an answer with the present mass silence and the registry's time. Throws the first failure, after which the other reads have ended, too. */
   async #readAll(signal: AbortSignal) {
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);
@@ -132,7 +145,7 @@ export class Fleet {
       ...this.#readLists.map((read) => noted(read({ signal: either, deadlineMs: LIST_DEADLINE_MS }))),
     ]);
     if (failures.length > 0) throw failures[0];
-    return hosts?.massSilence;
+    return hosts;
   }
 
   /** Returns what a registry that serves warns of. Read seldom, because warnings last. */

@@ -1,6 +1,6 @@
 import { type Cause as CauseMessage, SubjectKind } from "@diskmesh/api/common";
 import type { MassSilence } from "@diskmesh/api/registry";
-import type { Cure } from "@diskmesh/domain";
+import { type Cure, MAX_CLOCK_SKEW_MS, timeText } from "@diskmesh/domain";
 import type { SourceRow } from "@diskmesh/page/rows";
 import { type ProcessReport, serviceCauses } from "@diskmesh/tablet-admin";
 import type { RegistryClients } from "../explain/registries.js";
@@ -43,6 +43,13 @@ export function ownSourceRow(report: ProcessReport, readFailure = ""): SourceRow
   const isUntold = causes.length === 0 && isSilent;
   const untold = { message: readFailure || "it does not serve now", sinceMs: undefined, cures: [] };
   return sourceRow(isSilent ? "silent" : "live", isUntold ? [untold] : causes);
+}
+
+/** Returns the cause of clocks that differ; undefined when they agree, and for a registry that does not tell its time. */
+export function clockCause(registryTime: Date | undefined, nowMs: number): SourceCause | undefined {
+  if (registryTime === undefined || Math.abs(registryTime.getTime() - nowMs) <= MAX_CLOCK_SKEW_MS) return undefined;
+  const message = `the clock of the disk-registry's machine showed ${timeText(registryTime.getTime())} when this director's showed ${timeText(nowMs)}`;
+  return { message, sinceMs: nowMs, cures: [["set the clock that is wrong", ""]] };
 }
 
 /** Timeout of the explain request to a registry that cannot be read. */

@@ -21,5 +21,6 @@ export async function listHosts(context: Context, request: ListHostsRequest): Pr
     describe: (tables, host) => describeHost(context, tables, host),
   });
   const silence = await context.tablet.read((tables) => massSilenceNow(tables, context.liveness.whySuspected));
-  return { hosts: [...items], nextPageToken, massSilence: silence && massSilenceMessage(silence) };
+  const serverTime = new Date(context.clock.nowMs());
+  return { hosts: [...items], nextPageToken, massSilence: silence && massSilenceMessage(silence), serverTime };
 }

@@ -1,3 +1,5 @@
+import { MAX_CLOCK_SKEW_MS } from "@diskmesh/domain";
+
 /** Something that an agent needs and lacks, or warns of. */
 export interface MissingNeed {
   readonly need: string;
@@ -6,9 +8,6 @@ export interface MissingNeed {
   /** True: the agent lacks nothing yet, but somebody must act. */
   readonly isAlert?: boolean;
 }
-
-/** Difference of two clocks from which certificates, backups and logs mislead. Far more than a heartbeat's delay. */
-const MAX_CLOCK_SKEW_MS = 60_000;
 
 /** Returns a missing need when the clock of the agent's machine and the registry's clock differ. */
 export function clockNeed(

@@ -338,7 +338,11 @@ export interface ListHostsResponse {
   /** Token of the next page; empty on the last page. */
   nextPageToken: string;
   /** Set on every page during a mass outage. Absent otherwise. */
-  massSilence: MassSilence | undefined;
+  massSilence:
+    | MassSilence
+    | undefined;
+  /** Time of the registry's clock at the answer. Absent: a registry of an earlier version. */
+  serverTime: Date | undefined;
 }
 
 /** The hosts to watch. Filters combine. */
@@ -3104,7 +3108,7 @@ export const ListHostsRequest: MessageFns<ListHostsRequest> = {
 };
 
 function createBaseListHostsResponse(): ListHostsResponse {
-  return { hosts: [], nextPageToken: "", massSilence: undefined };
+  return { hosts: [], nextPageToken: "", massSilence: undefined, serverTime: undefined };
 }
 
 export const ListHostsResponse: MessageFns<ListHostsResponse> = {
@@ -3117,6 +3121,9 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
     }
     if (message.massSilence !== undefined) {
       MassSilence.encode(message.massSilence, writer.uint32(26).fork()).join();
+    }
+    if (message.serverTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.serverTime), writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -3158,6 +3165,14 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
             message.massSilence = MassSilence.decode(reader, reader.uint32());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.serverTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3180,6 +3195,7 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
     message.massSilence = (object.massSilence !== undefined && object.massSilence !== null)
       ? MassSilence.fromPartial(object.massSilence)
       : undefined;
+    message.serverTime = object.serverTime ?? undefined;
     return message;
   },
 };
