@@ -36,8 +36,8 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
     await import("./trials/moves/between.js"),
   ],
   between: async () => [await import("./trials/between.js"), await import("./trials/between-kills.js")],
-  mesh: () => import("./trials/whole-mesh.js"),
-  sanity: () => import("./trials/sanity.js"),
+  mesh: () => import("./trials/mesh/story.js"),
+  sanity: () => import("./trials/mesh/sanity.js"),
   wireguard: () => import("./trials/wireguard.js"),
   machines: async () => [await import("./trials/machines/power.js"), await import("./trials/machines/chaos.js")],
 };

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { call } from "./engine-drives.js";
+import { call } from "../engine-drives.js";
 
 const MACHINE = "/machine";
 const LAYER = "/layer";
