@@ -1,8 +1,6 @@
 import { type ConfigKey, fileKey, pathText } from "@diskmesh/service";
 import { CONFIGS, configKeys } from "./services.js";
 
-const FIRST_VERSION = "0.1.0";
-
 const HEAD = `# Configuration
 
 Made from the code by \`npm run configuration\`; do not edit it. \`deploy/examples/\` has a config of each service to begin with.
@@ -23,8 +21,7 @@ A service reads one YAML file: \`diskmesh-director --config /etc/diskmesh/direct
 - **Names**: a limit begins with \`max\` or \`min\`. Times end with \`Ms\` (milliseconds) or \`Days\`, sizes with \`Bytes\` or \`Mib\`.
   \`maxConcurrent\` limits what runs at once, \`maxWaiting\` what waits, \`maxKept\` what is remembered.
 
-Each key is followed by its type, its default, and the first version that has it. A key that several services have is described
-once, under their names.
+Each key is followed by its type and its default. A key that several services have is described once, under their names.
 `;
 
 /** Returns the text of docs/reference/configuration.md. A key that several services have is described once. */
@@ -77,14 +74,13 @@ function section(title: string, texts: readonly string[]): string {
 
 function entryText(key: ConfigKey, more = ""): string {
   const name = pathText(key.path);
-  const { description = "", secret, reloads, since = FIRST_VERSION } = key.facts;
+  const { description = "", secret, reloads } = key.facts;
   const inFile = fileKey(key);
   const facts = [
     key.isGroup ? "mapping" : [key.type, key.unit].filter((part) => part !== "").join(", in "),
     defaultText(key),
     ...(secret === undefined ? [] : [`_secret_, also \`${inFile?.at(-1)}\``]),
     ...(reloads ? ["_reloads_"] : []),
-    since,
   ];
   return `- **\`${name}\`** (${facts.join("; ")})\n  ${description}${more}\n`;
 }

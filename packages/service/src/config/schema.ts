@@ -12,8 +12,6 @@ export interface KeyFacts {
   readonly secret?: "wholly" | "partly";
   /** True when a running process reloads the key on SIGHUP. */
   readonly reloads?: boolean;
-  /** First version with the key, if later than 0.1.0. */
-  readonly since?: string;
   /** The value names a file that contains a secret, such as a private key. */
   readonly isPrivateFile?: boolean;
   /** Returns the problems of the files that the parsed value names. `config` is the whole config, which may be wrong. */
