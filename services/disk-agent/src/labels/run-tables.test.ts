@@ -30,6 +30,11 @@ describe("the tables of runs on an agent's devices", () => {
     const [outcome] = await fixture.sessions.open([{ ...run(first, count), record }], wish, stamp);
     return outcome?.outcome;
   };
+  const openPatiently = async (number: number, first: number, diskId: string) => {
+    const wish = { number, purpose: "disk" as const, diskId, holderHostId: "host-1" };
+    const [outcome] = await fixture.sessions.open([{ ...run(first), record }], wish, stamp, { waitMs: 10_000 });
+    return outcome?.outcome;
+  };
   const erase = async (number: number, first: number, count = 1) => {
     const { outcome } = await fixture.eraser.erase(run(first, count), number, stamp);
     const [closed] = await fixture.sessions.close([run(first, count)], number, stamp);
@@ -115,7 +120,7 @@ describe("the tables of runs on an agent's devices", () => {
 
   it("keep the disk of the later session when orders meet", async () => {
     fixture.files.writes.shut();
-    const [late, early] = [open(7, 2, "disk-2"), open(6, 2, "disk-1")];
+    const [late, early] = [openPatiently(7, 2, "disk-2"), openPatiently(6, 2, "disk-1")];
     await eventually(() => fixture.files.writes.arrivals === 1);
     fixture.files.writes.open();
     expect([await late, await early]).to.deep.equal(["done", "outdated"]);
