@@ -34,6 +34,7 @@ const SUITES: Readonly<Record<string, () => Promise<unknown>>> = {
     await import("./trials/moves/drives.js"),
     await import("./trials/moves/kills.js"),
     await import("./trials/moves/between.js"),
+    await import("./trials/moves/detached.js"),
   ],
   between: async () => [await import("./trials/between.js"), await import("./trials/between-kills.js")],
   mesh: () => import("./trials/mesh/story.js"),
