@@ -65,12 +65,12 @@ describe("past changes in a folder", () => {
   });
 
   it("reach back to the snapshot before last, and no further, also after a restart", async () => {
-    const names = (kind: string) => readdirSync(folder).filter((name) => name.startsWith(kind));
+    const snapshots = () => readdirSync(folder).filter((name) => /^snapshot\.\d+$/.test(name));
     const untilSnapshot = async () => {
-      const before = names("snapshot").join();
+      const before = snapshots().join();
       for (let n = 0; n < 4; n++) await commit("noise", { text: "x".repeat(1_000) });
-      await eventually(() => expect(names("snapshot").join()).not.to.be.oneOf(["", before]));
-      await eventually(() => expect(names("snapshot")).to.have.length(1));
+      await eventually(() => expect(snapshots().join()).not.to.be.oneOf(["", before]));
+      await eventually(() => expect(snapshots()).to.have.length(1));
     };
     await commit("a", { n: 1 });
     await untilSnapshot();
