@@ -15,7 +15,7 @@ job "csi-diskmesh-controller" {
       }
 
       config {
-        image   = "diskmesh:0.1.0"
+        image   = "diskmesh:0.2.0"
         command = "diskmesh-csi-driver"
         args    = ["--controller", "--config", "/local/csi-driver.yaml"]
         volumes = ["/etc/diskmesh/csi:/etc/diskmesh:ro"]

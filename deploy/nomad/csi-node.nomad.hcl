@@ -18,7 +18,7 @@ job "csi-diskmesh-node" {
       }
 
       config {
-        image      = "diskmesh:0.1.0"
+        image      = "diskmesh:0.2.0"
         command    = "diskmesh-csi-driver"
         args       = ["--node", "--config", "/local/csi-driver.yaml"]
         privileged = true

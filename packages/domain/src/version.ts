@@ -1,2 +1,2 @@
 /** Version of all parts of diskmesh, which are released together. */
-export const VERSION = "0.1.0";
+export const VERSION = "0.2.0";
