@@ -21,7 +21,7 @@ export function lastRelease(root) {
 
 /**
  * Builds the last release from git history once, with that release's own tools. Resolves to its folder; its programs
- * are in `services/NAME/bundle`. Rejects with a Failure when the history lacks the release.
+ * are in `bundle`. Rejects with a Failure when the history lacks the release.
  * @public the test of versions starts it
  */
 export async function ensureLastRelease(root) {

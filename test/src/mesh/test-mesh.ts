@@ -261,9 +261,8 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     if (waitFor === undefined) await process.waitFor("serving");
   }
 
-  /** Another version's program makes its tablet itself, or reads one of its own format. */
-  async #ensureTablet({ service, mainFile }: ProcessPlan, { config }: ServiceProcess): Promise<void> {
-    if (mainFile !== undefined || !("tablet" in config)) return;
+  async #ensureTablet({ service }: ProcessPlan, { config }: ServiceProcess): Promise<void> {
+    if (!("tablet" in config)) return;
     const name = service === "director" ? "director" : "registry";
     await ensureTablet({ name, ...(config.tablet as { readonly storage: string }) });
   }

@@ -31,7 +31,7 @@ export interface Versions {
 
 export function versionsIn(lastReleaseFolder: string): Versions {
   return {
-    last: (service) => join(lastReleaseFolder, "services", service, "bundle/main.js"),
+    last: (service) => join(lastReleaseFolder, "bundle", `${service}-main.js`),
     present: programOf,
   };
 }
@@ -48,9 +48,7 @@ export function startVersions(store: Store, { last }: Versions): Promise<TestMes
       mainFile: last(one.service),
     }),
   );
-  // The last release has another key for the lease time.
-  const tablet = (service: string) => ({ ...store.tablet?.(service), leaseTimeMs: undefined });
-  return TestMesh.start({ processes, tablet, deadlineMs: 60_000 });
+  return TestMesh.start({ processes, tablet: store.tablet, deadlineMs: 60_000 });
 }
 
 /** Stops a process, and starts it as another version, as a supervisor does. */
