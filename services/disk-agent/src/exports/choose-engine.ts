@@ -7,6 +7,7 @@ import { GuardedFiles } from "../files/guarded-files.js";
 import { type FileOpener, makeFileOpener } from "../files/open-file.js";
 import { DeviceMapper, dmsetup, whyNoKernel, whyNoMirror } from "../kernel/device-mapper.js";
 import { makeNvme, type Nvme, type NvmeConfig } from "../kernel/nvme.js";
+import { whyNoFlushes } from "../kernel/nvme-host.js";
 import { Verbs } from "../kernel/verbs.js";
 import { whyNoWireGuard } from "../kernel/wireguard.js";
 import type { ExportSpec } from "../model/memory.js";
@@ -73,6 +74,8 @@ export async function describeEngine({
     else await driveErrors?.close();
     const whyNot = storageNetwork === "wireguard" ? await whyNoWireGuard(new Verbs()) : undefined;
     if (whyNot !== undefined) reasons.push(`storageNetwork is "wireguard", but ${whyNot}`);
+    const whyNoParts = engine === "kernel" && storageNetwork !== undefined ? await whyNoFlushes() : undefined;
+    if (whyNoParts !== undefined) reasons.push(`node carries parts on other hosts: ${whyNoParts}`);
     return [`engine ${engine} carries the bytes of disks`, ...reasons].join("; ");
   } catch (error) {
     return messageOf(error);

@@ -172,29 +172,28 @@ cd "${CONTROLLERS}/$1" 2>/dev/null || exit 0
 read -r now < subsysnqn
 if [ "$now" = "$2" ]; then echo 1 > delete_controller; fi`;
 
-/**
- * Loads what the kernel needs on both hosts. With NVMe multipath, Linux acknowledges a flush that is in flight when the
- * machine with the drive loses its power.
- */
 const PREPARE = `
 [ -d /sys/kernel/config/nvmet ] || modprobe nvmet-tcp
 [ -e /dev/nvme-fabrics ] || modprobe nvme-tcp
-if [ ! -d /sys/kernel/config/nvmet ]; then echo "/sys/kernel/config is not mounted" >&2; exit 1; fi
-multipath=N
-if [ -e ${MULTIPATH} ]; then read -r multipath < ${MULTIPATH}; fi
-if [ "$multipath" = Y ]; then
-  echo "NVMe multipath can acknowledge writes that a power cut of the other host has lost: boot with nvme_core.multipath=N" >&2
-  exit 1
-fi`;
+if [ ! -d /sys/kernel/config/nvmet ]; then echo "/sys/kernel/config is not mounted" >&2; exit 1; fi`;
 
-/** Returns why this host's kernel has no NVMe/TCP; undefined when it has. */
+/** Loads what the kernel needs on both hosts. Returns why this host has no NVMe/TCP; undefined when it has. */
 export async function whyNoNvme(verbs: Verbs): Promise<string | undefined> {
   try {
     await verbs.run("modules", { what: "the load of the modules nvmet-tcp and nvme-tcp", script: PREPARE, args: [] });
-    return undefined;
+    return await whyNoFlushes();
   } catch (error) {
     return messageOf(error);
   }
+}
+
+/**
+ * Returns why a flush over NVMe/TCP could be untrue; undefined when it is true, or no module is loaded. With NVMe multipath,
+ * Linux acknowledges a flush that is in flight when the machine with the drive loses its power.
+ */
+export async function whyNoFlushes(): Promise<string | undefined> {
+  if ((await attribute(MULTIPATH)) !== "Y") return undefined;
+  return "NVMe multipath can acknowledge writes that a power cut of the other host has lost: boot with nvme_core.multipath=N";
 }
 
 function namesIn(folder: string): Promise<string[]> {

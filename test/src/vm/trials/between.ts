@@ -1,8 +1,19 @@
 import { readdirSync, readFileSync, realpathSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { beginBlockFlood, DEVICE_BYTES, makeFileOpener, noise, type Verb, Verbs } from "@diskmesh/disk-agent/testing";
+import {
+  beginBlockFlood,
+  DEVICE_BYTES,
+  describeEngine,
+  makeFileOpener,
+  noise,
+  type Verb,
+  Verbs,
+  whyNoNvme,
+} from "@diskmesh/disk-agent/testing";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import {
   DISK,
@@ -16,7 +27,7 @@ import {
   specBetween,
   TwoHosts,
 } from "./between-hosts.js";
-import { Devices } from "./device-mapper.js";
+import { command, Devices } from "./device-mapper.js";
 import { count } from "./tally.js";
 
 const DEPTH = 16;
@@ -191,4 +202,26 @@ describe("a disk of the kernel engine with parts on another host", () => {
     await hosts.storage.open("disk-3", 3, ["a"]);
     isHanging = false;
   });
+});
+
+describe("NVMe multipath", () => {
+  const PARAMETER = "/sys/module/nvme_core/parameters/multipath";
+  const check = () => describeEngine({ engine: "kernel", storageNetwork: "trusted" });
+
+  for (const { value, reason } of [
+    { value: "N", reason: undefined },
+    { value: "Y", reason: /boot with nvme_core\.multipath=N$/ },
+  ])
+    it(`${value} ${reason === undefined ? "lets" : "does not let"} NVMe/TCP carry parts on other hosts`, async () => {
+      const file = join(temporaryFolder(), "multipath");
+      await writeFile(file, `${value}\n`);
+      await command("mount", "--bind", file, PARAMETER);
+      try {
+        for (const text of [await whyNoNvme(new Verbs()), await check()])
+          if (reason === undefined) expect(text ?? "").to.not.contain("multipath");
+          else expect(text).to.match(reason);
+      } finally {
+        await command("umount", PARAMETER);
+      }
+    });
 });
