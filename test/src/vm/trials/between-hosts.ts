@@ -167,9 +167,12 @@ export function nqns(): { readonly served: readonly string[]; readonly connected
   };
 }
 
-/** Expects errors of I/O whose leg or connection has ended. Node has no name for ENOLINK, that of a connection. */
+/**
+ * Expects errors of I/O whose leg or connection has ended. Node has no name for ENOLINK, that of a connection. The engine node
+ * answers ESHUTDOWN after a fence.
+ */
 export function expectCut(errors: Iterable<string>): void {
   const all = new Set(errors);
   expect(all).to.not.be.empty;
-  for (const each of all) expect(each).to.match(/^(EIO|Unknown system error -67)/);
+  for (const each of all) expect(each).to.match(/^(EIO|ESHUTDOWN|Unknown system error -67)/);
 }

@@ -4,12 +4,16 @@ import { createInterface } from "node:readline";
 import { type EngineScene, readMemory } from "@diskmesh/disk-agent/testing";
 import { type HostId, messageOf } from "@diskmesh/domain";
 import { DISK, HOLDER, KEY, STORAGE, sceneOf, specBetween, specHere } from "./between-hosts.js";
+import { makeWireGuard, Network } from "./networks.js";
 
 /** Session of the lives. */
 const SESSION = 1;
 /** Devices of the storage host, and of the holder. */
 export const THERE = ["a", "d"];
 export const HERE = ["b"];
+
+/** Carrier of the bytes between hosts: NVMe/TCP, NVMe/TCP inside WireGuard, or the engine node. */
+export type Way = "NVMe/TCP" | "WireGuard" | "node";
 
 /** Order of the parent of a life. */
 export interface LifeOrder {
@@ -19,8 +23,10 @@ export interface LifeOrder {
   readonly port: number;
   /** False in the lives that find what the first one has published. */
   readonly isFirst: boolean;
-  /** Address of the storage host where it has a machine of its own. */
-  readonly address?: string;
+  /** Addresses of hosts that have machines of their own. */
+  readonly addresses?: Readonly<Record<HostId, string>>;
+  /** NVMe/TCP by default. */
+  readonly way?: Way;
 }
 
 /** Order of a session of the disk on the devices THERE, as a line of a life's input. */
@@ -42,8 +48,10 @@ export async function formerLifeOf(hostId: HostId, folder: string) {
  * each line of its input.
  */
 export async function liveHost(_: string, order: string): Promise<void> {
-  const { folder, hostId, port, isFirst, address }: LifeOrder = JSON.parse(order);
-  const scene = sceneOf(hostId, await formerLifeOf(hostId, folder), { address });
+  const { folder, hostId, port, isFirst, addresses, way }: LifeOrder = JSON.parse(order);
+  const address = addresses?.[STORAGE];
+  const options = { ...(await optionsOf(hostId, folder, { addresses, way })), address };
+  const scene = sceneOf(hostId, await formerLifeOf(hostId, folder), options);
   await scene.start();
   if (hostId === STORAGE) {
     if (isFirst) await scene.open(DISK, SESSION, THERE, { holderHostId: HOLDER, sessionKey: KEY });
@@ -64,9 +72,22 @@ export async function liveHost(_: string, order: string): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 2 ** 31 - 1));
 }
 
+async function optionsOf(
+  hostId: HostId,
+  folder: string,
+  { addresses, way }: Pick<LifeOrder, "addresses" | "way">,
+): Promise<NonNullable<Parameters<typeof sceneOf>[2]>> {
+  if (way === "node") return { whyNot: "the hosts have no storage network" };
+  if (way !== "WireGuard") return {};
+  const wireguard = makeWireGuard(hostId, Network.here, addresses?.[hostId] ?? "", { folder });
+  const whyNot = await wireguard.start();
+  if (whyNot !== undefined) throw new Error(whyNot);
+  return { wireguard };
+}
+
 async function obey(
   scene: EngineScene,
-  { port, address }: Pick<LifeOrder, "port" | "address">,
+  { port, address }: { readonly port: number; readonly address: string | undefined },
   { verb, sessionNumber, holderHostId }: SessionOrder,
 ): Promise<{ readonly path?: string }> {
   const { hostId, exports } = scene;

@@ -1,14 +1,56 @@
-import { constants } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import { constants, statSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import { NbdClient, NbdRequestError } from "@diskmesh/disk-agent/nbd-client";
 import { eventually } from "@diskmesh/testkit";
 
 /** The compiler knows it in browsers only. */
 declare const WebAssembly: { Memory: new (of: { initial: number }) => { readonly buffer: ArrayBuffer } };
 
 export const BLOCK_BYTES = 4_096;
+const RECONNECT_MS = 100;
 
-/** Writes numbered blocks with O_DIRECT, and remembers which number of each block was acknowledged. */
+/** Target of writes. Each one that was acknowledged is on the disk. */
+interface Target {
+  write(buffer: Buffer, offsetBytes: number): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+async function openTarget(path: string): Promise<Target> {
+  if (statSync(path).isSocket()) return new SocketTarget(path);
+  const file = await open(path, constants.O_RDWR | constants.O_DIRECT);
+  return {
+    write: (buffer, offsetBytes) => file.write(buffer, 0, buffer.length, offsetBytes),
+    close: () => file.close(),
+  };
+}
+
+/** Disk behind an NBD socket, whose agent may end: connects again, and repeats the write. */
+class SocketTarget implements Target {
+  #client: Promise<NbdClient> | undefined;
+
+  constructor(private readonly path: string) {}
+
+  async write(buffer: Buffer, offsetBytes: number): Promise<void> {
+    for (;;) {
+      const connecting = this.#client ?? NbdClient.connect({ socketPath: this.path });
+      this.#client = connecting;
+      try {
+        return await (await connecting).write(offsetBytes, buffer, { fua: true });
+      } catch (error) {
+        if (error instanceof NbdRequestError) throw error;
+        if (this.#client === connecting) this.#client = undefined;
+        await sleep(RECONNECT_MS);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    await (await this.#client?.catch(() => undefined))?.disconnect();
+  }
+}
+
+/** Writes numbered blocks, and remembers which number of each block was acknowledged. */
 export class CheckedWriter {
   readonly errors: string[] = [];
   writes = 0;
@@ -20,7 +62,7 @@ export class CheckedWriter {
   readonly #ended: Promise<unknown>;
 
   private constructor(
-    private readonly file: FileHandle,
+    private readonly target: Target,
     blocks: number,
     private readonly restMs: number,
   ) {
@@ -30,9 +72,9 @@ export class CheckedWriter {
     this.#ended = Promise.all(buffers.map((buffer, block) => this.#writeOften(block, buffer)));
   }
 
-  /** Writes to the first `blocks` blocks of the device at `path`, all at a time, with a rest after each write. */
+  /** Writes to the first `blocks` blocks of the device or NBD socket at `path`, all at a time, with a rest after each write. */
   static async start(path: string, blocks: number, restMs = 0): Promise<CheckedWriter> {
-    return new CheckedWriter(await open(path, constants.O_RDWR | constants.O_DIRECT), blocks, restMs);
+    return new CheckedWriter(await openTarget(path), blocks, restMs);
   }
 
   /** Resolves when each of the blocks has been written since. */
@@ -49,7 +91,7 @@ export class CheckedWriter {
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#ended;
-    await this.file.close();
+    await this.target.close();
   }
 
   /** Returns a line for each block of `path` that is torn, or holds neither the acknowledged nor a later number. */
@@ -75,7 +117,7 @@ export class CheckedWriter {
       this.#issued[block] = number;
       const beganMs = performance.now();
       try {
-        await this.file.write(buffer, 0, BLOCK_BYTES, block * BLOCK_BYTES);
+        await this.target.write(buffer, block * BLOCK_BYTES);
       } catch (error) {
         this.errors.push((error as NodeJS.ErrnoException).code ?? String(error));
         return;

@@ -1,7 +1,7 @@
-import { realpathSync } from "node:fs";
+import { realpathSync, statSync } from "node:fs";
 import { expect } from "chai";
 import { HOLDER, STORAGE } from "../between-hosts.js";
-import type { LifeOrder, SessionOrder } from "../between-life.js";
+import type { LifeOrder, SessionOrder, Way } from "../between-life.js";
 import type { CheckedWriter } from "../checked-writer.js";
 import { here, there } from "../machine-calls.js";
 
@@ -16,6 +16,7 @@ export const REST_MS = 20;
 
 const hosts = { [HOLDER]: here, [STORAGE]: there };
 const folders = new Map<string, string>();
+let way: Way = "NVMe/TCP";
 let lastSession = 0;
 
 /** Sets up the drives and the network of a host. */
@@ -30,7 +31,7 @@ export function machineOf(hostId: Host): typeof here | typeof there {
 /** Starts a life of a host's agent. */
 export function begin(hostId: Host, killAfterMs?: number): Promise<string | undefined> {
   const folder = folders.get(hostId) ?? "";
-  const order: LifeOrder = { folder, hostId, port: PORT, isFirst: false, address: ADDRESSES[STORAGE] };
+  const order: LifeOrder = { folder, hostId, port: PORT, isFirst: false, addresses: ADDRESSES, way };
   return machineOf(hostId).begin(order, killAfterMs);
 }
 
@@ -44,7 +45,8 @@ export async function publish(): Promise<{ session: number; path: string }> {
   const session = ++lastSession;
   await order(STORAGE, "open", session);
   const path = await order(HOLDER, "serve", session);
-  expect(realpathSync(path)).to.match(/^\/dev\/dm-/);
+  if (way === "node") expect(statSync(path).isSocket()).to.equal(true);
+  else expect(realpathSync(path)).to.match(/^\/dev\/dm-/);
   return { session, path };
 }
 
@@ -58,11 +60,12 @@ export async function fence(writer: CheckedWriter): Promise<number> {
 }
 
 /** Starts the agents of both hosts for each test. */
-export function useMachines(): void {
+export function useMachines(ofTests: Way = "NVMe/TCP"): void {
   before(async () => {
     for (const hostId of [STORAGE, HOLDER]) if (!folders.has(hostId)) await setUp(hostId);
   });
   beforeEach(async () => {
+    way = ofTests;
     expect(await begin(STORAGE)).to.equal(`${PORT}`);
     expect(await begin(HOLDER)).to.not.equal(undefined);
   });
