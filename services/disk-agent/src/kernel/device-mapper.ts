@@ -31,6 +31,8 @@ const PROGRAM = "dmsetup";
 const CALL_TIMEOUT_MS = 30_000;
 /** Looks at a device before its change counts as failed: what a former life has left needs two. */
 const MAX_LOOKS = 4;
+/** Lists of all devices before their failure counts: dmsetup fails when a device ends between its name and its table. */
+const MAX_LISTS = 20;
 /** Interval in ms of the tries to remove a device that somebody has open. */
 const RETRY_MS = 50;
 /** Maximum wait in ms for programs that only look at devices which are to end. */
@@ -64,7 +66,15 @@ export class DeviceMapper {
 
   /** Returns the agent's devices. */
   async list(): Promise<readonly MappedDevice[]> {
-    return parseMapped(this.#owner, await this.#call(INFO), await this.#call(["table"]));
+    return parseMapped(this.#owner, await this.#callForAll(INFO), await this.#callForAll(["table"]));
+  }
+
+  async #callForAll(args: readonly string[]): Promise<string> {
+    for (let lists = 1; lists < MAX_LISTS; lists += 1) {
+      const output = await unlessGone(this.#call(args));
+      if (output !== undefined) return output;
+    }
+    return this.#call(args);
   }
 
   /** Returns whether the kernel has any of the agent's devices. Starts no program. */
