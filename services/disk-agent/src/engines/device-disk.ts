@@ -9,6 +9,8 @@ import { KernelRequests } from "../kernel/device-io.js";
 import { usersText } from "../kernel/device-users.js";
 import { attachLoop, detachLoops, detachStranded, endsWithLastUser, loopsOf, runProgram } from "../kernel/loop.js";
 import { noteLoop, strandedLoops } from "../kernel/loop-list.js";
+import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
+import type { CopiedTarget } from "../mirror/movable-part.js";
 import { type IoQueue, queueOfBlockDevice } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
 import type { ServedDisk } from "./engine.js";
@@ -40,8 +42,6 @@ export class DeviceDisk implements ServedDisk {
   readonly path: string;
   /** nbdfuse asks for the size once. */
   readonly isFixedSize = true;
-  readonly askMirror?: NonNullable<ServedDisk["askMirror"]>;
-  readonly sealMoves?: NonNullable<ServedDisk["sealMoves"]>;
   readonly #options: DeviceDiskOptions;
   readonly #image: string;
   readonly #loopList: string;
@@ -59,12 +59,10 @@ export class DeviceDisk implements ServedDisk {
 
   constructor(options: DeviceDiskOptions) {
     this.#options = options;
-    const { folder, spec, served } = options;
+    const { folder, spec } = options;
     this.path = devicePathIn(folder, spec.diskId);
     this.#image = imageOf(folder, spec.sessionNumber);
     this.#loopList = loopListOf(folder, spec.sessionNumber);
-    if (served.askMirror !== undefined) this.askMirror = served.askMirror.bind(served);
-    if (served.sealMoves !== undefined) this.sealMoves = served.sealMoves.bind(served);
   }
 
   get problem(): string | undefined {
@@ -72,7 +70,7 @@ export class DeviceDisk implements ServedDisk {
   }
 
   queue(nowMs: number): IoQueue | undefined {
-    const below = this.#options.served.queue?.(nowMs);
+    const below = this.#options.served.queue(nowMs);
     const device = this.#device;
     const kernel = this.#requests.look(device, nowMs);
     const named = device === undefined || kernel.count === 0 ? device : this.#named(device);
@@ -98,8 +96,16 @@ export class DeviceDisk implements ServedDisk {
     }
   }
 
-  async change(spec: ExportSpec): Promise<void> {
-    await this.#options.served.change?.(spec);
+  change(spec: ExportSpec): Promise<void> {
+    return this.#options.served.change(spec);
+  }
+
+  askMirror(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined {
+    return this.#options.served.askMirror(mirrored, bytesPerSecond);
+  }
+
+  sealMoves(): Promise<readonly CopiedTarget[]> {
+    return this.#options.served.sealMoves();
   }
 
   leave(): Promise<void> {

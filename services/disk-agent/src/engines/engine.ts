@@ -45,18 +45,19 @@ export interface ServedDisk {
   whyNotChange?(spec: ExportSpec): string | undefined;
   /**
    * Brings the disk to the limits and extents of a later revision of the spec, without an interruption of its I/O.
-   * Absent for an engine that cannot.
    */
-  change?(spec: ExportSpec): Promise<void>;
+  change(spec: ExportSpec): Promise<void>;
   /**
    * Sets the rate of the mirror of a part, and returns how far it is; undefined when there is no such mirror. Its answer
-   * EQUAL binds. Absent for an engine that cannot mirror.
+   * EQUAL binds.
    */
-  askMirror?(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined;
+  askMirror(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined;
   /** Reason why users of this host cannot use the disk; undefined while they can. */
   readonly problem?: string | undefined;
-  /** Returns the requests of users that are not answered. Absent when nobody knows them. `nowMs` is of a monotonic clock. */
-  queue?(nowMs: number): IoQueue | undefined;
+  /**
+   * Returns the requests of users that are not answered; undefined while they are not known. `nowMs` is of a monotonic clock.
+   */
+  queue(nowMs: number): IoQueue | undefined;
   /** Writes back what the host caches of the disk. Throws UnavailableError while that takes long. */
   writeBack?(): Promise<void>;
   /**
@@ -66,9 +67,9 @@ export interface ServedDisk {
   release?(): Promise<void>;
   /**
    * Ends the changes of the parts that move, before `end`, for a disk that was taken from its users. Returns the targets with
-   * the bytes that both copies have alike, durably. Absent for an engine that cannot mirror.
+   * the bytes that both copies have alike, durably.
    */
-  sealMoves?(): Promise<readonly CopiedTarget[]>;
+  sealMoves(): Promise<readonly CopiedTarget[]>;
   /** Resolves once no I/O of the session can begin, and none is left that this engine submitted. */
   end(): Promise<void>;
   /** Ends the agent's part at its stop. What outlives the agent goes on. */

@@ -1,14 +1,7 @@
 import { type HostId, InvalidArgumentError, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { DeviceTable } from "../devices/device-table.js";
-import type { EngineName, ServedDisk } from "../engines/engine.js";
-import { isMoving } from "../model/exports.js";
 import type { ExportDevice, ExportSpec } from "../model/memory.js";
-
-interface Running {
-  readonly sessionNumber: number;
-  readonly engine: EngineName;
-  readonly served: Pick<ServedDisk, "askMirror" | "whyNotChange">;
-}
+import type { Running } from "./running.js";
 
 /** Throws when the devices of this host, or the running export of the disk, do not allow the order to serve it. */
 export function checkOrder(spec: ExportSpec, hostId: HostId, devices: DeviceTable, running: Running | undefined): void {
@@ -35,14 +28,8 @@ export function checkOrder(spec: ExportSpec, hostId: HostId, devices: DeviceTabl
       );
   }
   // Refused before the order is remembered, because the former revision is served on.
-  const whyNot = running?.sessionNumber === spec.sessionNumber ? whyNotChange(running, spec) : undefined;
+  const whyNot = running?.sessionNumber === spec.sessionNumber ? running.served.whyNotChange?.(spec) : undefined;
   if (whyNot !== undefined) throw new UnavailableError(whyNot, { about: { disk_id: spec.diskId } });
-}
-
-function whyNotChange({ engine, served }: Running, spec: ExportSpec): string | undefined {
-  if (isMoving(spec) && served.askMirror === undefined)
-    return `engine ${engine} cannot move disk ${spec.diskId} while it serves the disk: unpublish the disk`;
-  return served.whyNotChange?.(spec);
 }
 
 /** Returns the error of a mirror that has ended without a decision about its devices. */

@@ -159,7 +159,7 @@ export class ExportTable {
       accept();
       this.#rememberEnd(diskId, sessionNumber);
     });
-    return (await find()?.sealMoves?.()) ?? [];
+    return (await find()?.sealMoves()) ?? [];
   }
 
   #rememberEnd(diskId: DiskId, sessionNumber: number): void {
@@ -208,7 +208,7 @@ export class ExportTable {
       throw new OutdatedError(`disk ${diskId} is not served in session ${sessionNumber} and revision ${revision}`, {
         about: { disk_id: diskId },
       });
-    const status = running.served.askMirror?.(mirrored, bytesPerSecond);
+    const status = running.served.askMirror(mirrored, bytesPerSecond);
     if (status !== undefined) return status;
     const { source, target } = mirrored;
     throw new NotFoundError(`disk ${diskId} does not mirror device ${source.deviceId} to device ${target.deviceId}`, {
@@ -226,7 +226,7 @@ export class ExportTable {
   served(): (Served & { readonly diskId: DiskId })[] {
     const nowMs = this.#clock.monotonicMs();
     return [...this.#running].map(([diskId, { served, engine, engineReason }]) => {
-      return { diskId, queue: served.queue?.(nowMs), engine, engineReason };
+      return { diskId, queue: served.queue(nowMs), engine, engineReason };
     });
   }
 
@@ -289,15 +289,9 @@ export class ExportTable {
 
   async #change(running: Running, spec: ExportSpec): Promise<void> {
     const { diskId, sessionNumber, revision = 0 } = spec;
-    const { served, engine } = running;
     if (running.revision === revision) return;
     this.#refuseInterrupted(spec);
-    if (served.change === undefined)
-      throw new UnavailableError(
-        `engine ${engine} cannot change the limits or the size of disk ${diskId} while it serves the disk: unpublish the disk and publish it again`,
-        { about: { disk_id: diskId } },
-      );
-    await served.change(spec);
+    await running.served.change(spec);
     running.revision = revision;
     this.#log.info({ diskId, sessionNumber, revision }, "export changed");
   }
