@@ -66,7 +66,7 @@ export class ExportTable {
    */
   async adopt(): Promise<void> {
     const specs = [...this.#ledger.memory.exports.values()].flatMap(({ spec }) => spec ?? []);
-    await Promise.all(specs.map((spec) => this.#adoptByAny(spec)));
+    await Promise.all(specs.map((spec) => this.#adopt(spec)));
     // A part that was added or has moved has a session of its own.
     const running = specs.filter(({ diskId }) => this.#running.has(diskId));
     const sessions = new Set(running.flatMap((spec) => [spec, ...devicesOf(spec)].map((each) => each.sessionNumber)));
@@ -300,21 +300,15 @@ export class ExportTable {
     const { diskId, sessionNumber } = spec;
     this.#refuseInterrupted(spec);
     const { engine, reason } = await engineFor(this.#engines, spec, this.#log);
+    const { name, servesDevices = false } = engine;
     const form = this.#forms.get(diskId);
     const isKnown = form?.sessionNumber === sessionNumber;
-    const isDevice = isKnown && !engine.servesDevices ? form.isDevice : this.#isDevice(spec, engine);
-    const served = await engine.serve(this.#firstTries.of(spec));
-    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served, { engineReason: reason });
-    this.#forms.set(diskId, { sessionNumber, isDevice });
-    this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export started");
-  }
-
-  #isDevice(spec: ExportSpec, { servesDevices }: Engine): boolean {
-    return servesDevices || this.#blockDevices.isDevice(spec);
-  }
-
-  async #asDevice(spec: ExportSpec, { servesDevices }: Engine, served: ServedDisk): Promise<ServedDisk> {
-    return servesDevices ? served : this.#blockDevices.of(spec, served, () => this.#apply(spec.diskId));
+    const isDevice = servesDevices || (isKnown ? form.isDevice : this.#blockDevices.isDevice(spec));
+    let served = await engine.serve(this.#firstTries.of(spec));
+    if (isDevice && !servesDevices) served = await this.#blockDevices.of(spec, served, () => this.#apply(diskId));
+    const on = { engine: name, engineReason: reason, served, revision: spec.revision ?? 0, wentOn: false };
+    this.#note(spec, on, { isDevice });
+    this.#log.info({ diskId, sessionNumber, engine: name, isDevice }, "export started");
   }
 
   /**
@@ -327,42 +321,39 @@ export class ExportTable {
     this.#interrupted.delete(spec.diskId);
   }
 
-  async #adoptByAny(spec: ExportSpec): Promise<void> {
+  async #adopt(spec: ExportSpec): Promise<void> {
+    const { diskId, sessionNumber } = spec;
     try {
-      for (const engine of this.#engines) if (await this.#adopt(spec, engine)) break;
+      for (const engine of this.#engines) {
+        const served = await engine.adopt?.(spec);
+        if (served === undefined) continue;
+        // Only block devices outlive the agent.
+        const on = { engine: engine.name, engineReason: "", served, revision: undefined, wentOn: true };
+        this.#note(spec, on, { isDevice: true });
+        this.#log.info({ diskId, sessionNumber, engine: engine.name }, "export adopted");
+        return;
+      }
     } catch (error) {
-      this.#log.error({ diskId: spec.diskId, error: messageOf(error) }, "export not adopted");
+      this.#log.error({ diskId, error: messageOf(error) }, "export not adopted");
     }
   }
 
-  async #adopt(spec: ExportSpec, engine: Engine): Promise<boolean> {
-    const { diskId, sessionNumber } = spec;
-    const isDevice = this.#isDevice(spec, engine);
-    const served = await engine.adopt?.(spec);
-    if (served === undefined) return false;
-    this.#note(spec, engine, isDevice ? await this.#asDevice(spec, engine, served) : served, { wentOn: true });
-    this.#forms.set(diskId, { sessionNumber, isDevice });
-    this.#log.info({ diskId, sessionNumber, engine: engine.name, isDevice }, "export adopted");
-    return true;
-  }
-
   #note(
-    { diskId, sessionNumber, revision = 0 }: ExportSpec,
-    engine: Engine,
-    served: ServedDisk,
-    { wentOn = false, engineReason = "" },
+    { diskId, sessionNumber }: ExportSpec,
+    on: Omit<Running, "sessionNumber">,
+    { isDevice }: { readonly isDevice: boolean },
   ): void {
-    const reached = wentOn ? undefined : revision;
-    const running = { sessionNumber, revision: reached, engine: engine.name, engineReason, served, wentOn };
+    const running = { sessionNumber, ...on };
     this.#running.set(diskId, running);
+    this.#forms.set(diskId, { sessionNumber, isDevice });
     this.#problems.noteServed(diskId);
     // A cleanup that failed is a loss, too: the next start of the export cleans up first.
-    void served.lost?.catch(messageOf).then(async (reason) => {
+    void on.served.lost?.catch(messageOf).then(async (reason) => {
       if (this.#running.get(diskId) !== running) return;
       this.#running.delete(diskId);
       const { spec } = this.#ledger.memory.exports.get(diskId) ?? {};
       if (spec !== undefined && isMoving(spec)) this.#interrupted.set(diskId, spec);
-      this.#log.warn({ diskId, sessionNumber, engine: engine.name, reason }, "export lost");
+      this.#log.warn({ diskId, sessionNumber, engine: on.engine, reason }, "export lost");
       this.#problems.noteFault(diskId, reason);
       await this.#serveAgain(diskId);
     });
