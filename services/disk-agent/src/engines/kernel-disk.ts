@@ -15,6 +15,7 @@ import { firstExtents, isMoving, placeOf } from "../model/exports.js";
 import { type IoQueue, queueOnDevices } from "../model/io-queue.js";
 import { type DiskRole, linearTable, type MappedDevice, pathOf, sizeOfTable } from "../model/mapped-devices.js";
 import type { ExportDevice, ExportExtent, ExportSpec } from "../model/memory.js";
+import { settled } from "../parts/pieces.js";
 import type { ServedDisk } from "./engine.js";
 import { devicePathIn } from "./export-path.js";
 import type { KernelMoves } from "./kernel-moves.js";
@@ -107,11 +108,7 @@ export class KernelDisk implements ServedDisk {
       return found ?? part.take();
     };
     // Waits for all, so that none is made after the end of a disk that cannot be served.
-    const taking = parts.map((part, index) => take(part, spec.extents[index]));
-    const taken = (await Promise.allSettled(taking)).map((result) => {
-      if (result.status === "rejected") throw result.reason;
-      return result.value;
-    });
+    const taken = await settled(parts.map((part, index) => take(part, spec.extents[index])));
     await this.#requireSameMachines(parts, taken);
     this.#isSettled = false;
     const placed = await moves.follow(spec, taken);

@@ -1,5 +1,6 @@
 import type { ClearOptions } from "../files/file-bytes.js";
 import type { DiskPart } from "./disk-part.js";
+import { joined, settled } from "./pieces.js";
 
 interface Placed {
   readonly startBytes: number;
@@ -22,12 +23,10 @@ export class LinearDisk implements DiskPart {
     this.sizeBytes = startBytes;
   }
 
-  async read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
-    const chunks = await Promise.all(
+  read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
+    return joined(
       this.#pieces(offsetBytes, lengthBytes).map(({ part, partOffset, length }) => part.read(partOffset, length)),
     );
-    const [only] = chunks;
-    return chunks.length === 1 && only ? only : Buffer.concat(chunks);
   }
 
   async write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
@@ -64,11 +63,4 @@ export class LinearDisk implements DiskPart {
     }
     return pieces;
   }
-}
-
-/** Waits for all promises even when one fails, because a request must have no I/O in flight after its answer. */
-async function settled(promises: readonly Promise<unknown>[]): Promise<void> {
-  const results = await Promise.allSettled(promises);
-  const failed = results.find((result) => result.status === "rejected");
-  if (failed) throw failed.reason;
 }

@@ -13,6 +13,7 @@ import {
 import { type Clock, Slots } from "@diskmesh/service";
 import { type ClearOptions, clearChunks } from "../files/file-bytes.js";
 import type { DiskPart } from "../parts/disk-part.js";
+import { joined, settled } from "../parts/pieces.js";
 import { type DeviceLink, LinkLostError } from "./device-link.js";
 
 interface RemotePartLimits {
@@ -76,7 +77,7 @@ export class RemotePart implements DiskPart {
     this.#slots = new Slots(options.limits.maxInFlight);
   }
 
-  async read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
+  read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
     const { chunkBytes } = this.#options.limits;
     const reads: Promise<Uint8Array>[] = [];
     for (let done = 0; done < lengthBytes; done += chunkBytes) {
@@ -84,9 +85,7 @@ export class RemotePart implements DiskPart {
       const read = this.#submit((link) => link.read(offsetBytes + done, length));
       reads.push(read.then((data) => data ?? Buffer.alloc(0)));
     }
-    const chunks = await Promise.all(reads);
-    const [only] = chunks;
-    return chunks.length === 1 && only ? only : Buffer.concat(chunks);
+    return joined(reads);
   }
 
   async write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
@@ -96,11 +95,7 @@ export class RemotePart implements DiskPart {
       const chunk = data.subarray(done, done + chunkBytes);
       writes.push(this.#submit(async (link) => void (await link.write(offsetBytes + done, chunk, fua))));
     }
-    // Waits for all writes before answering, even after an error, because an NBD client may reuse the range after the
-    // answer.
-    const results = await Promise.allSettled(writes);
-    const failed = results.find((result) => result.status === "rejected");
-    if (failed) throw failed.reason;
+    await settled(writes);
     if (!fua) this.#acknowledgedWrites += 1;
   }
 
