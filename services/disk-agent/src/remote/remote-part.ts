@@ -44,7 +44,6 @@ type Operation = (link: DeviceLink) => Promise<Uint8Array | undefined>;
 
 interface PendingOperation {
   readonly operation: Operation;
-  readonly deadlineAtMs: number;
   /** Link on which the operation was sent last; undefined while none is open. */
   sentOn: DeviceLink | undefined;
   resolve(data: Uint8Array | undefined): void;
@@ -63,7 +62,6 @@ export class RemotePart implements DiskPart {
   readonly #pending = new Set<PendingOperation>();
   readonly #closed = new AbortController();
   #running = false;
-  #sweeping = false;
   #link: DeviceLink | undefined;
   /** Final error of the part; from then on every operation fails with it. */
   #ended: DomainError | undefined;
@@ -124,20 +122,36 @@ export class RemotePart implements DiskPart {
   }
 
   async #submit(operation: Operation): Promise<Uint8Array | undefined> {
+    const { clock, limits } = this.#options;
     const release = await this.#slots.acquire();
+    let cancel = (): void => {};
     try {
       if (this.#ended) throw this.#ended;
       return await new Promise((resolve, reject) => {
-        const deadlineAtMs = this.#options.clock.monotonicMs() + this.#options.limits.operationTimeoutMs;
-        const pending = { operation, deadlineAtMs, sentOn: undefined, resolve, reject };
+        const pending = { operation, sentOn: undefined, resolve, reject };
         this.#pending.add(pending);
+        cancel = clock.after(limits.operationTimeoutMs, () => this.#giveUp(pending));
         if (this.#link) this.#send(pending, this.#link);
         void this.#run();
-        void this.#sweep();
       });
     } finally {
+      cancel();
       release();
     }
+  }
+
+  /** Fails an operation whose timeout has passed. */
+  #giveUp(pending: PendingOperation): void {
+    if (!this.#pending.delete(pending)) return;
+    const { deviceId, limits } = this.#options;
+    pending.reject(
+      new UnavailableError(`device ${deviceId} did not answer within ${limits.operationTimeoutMs} ms`, {
+        outcome: "unknown",
+      }),
+    );
+    // Ends the link, because the other agent may still execute the operation. It opens the next link only after the
+    // operation has ended.
+    pending.sentOn?.close();
   }
 
   #send(pending: PendingOperation, link: DeviceLink): void {
@@ -201,35 +215,6 @@ export class RemotePart implements DiskPart {
     if (this.#machineBootId !== "" && this.#machineBootId !== machineBootId)
       this.#lostWrites ||= this.#acknowledgedWrites > this.#flushedWrites;
     this.#machineBootId = machineBootId;
-  }
-
-  /** Fails operations whose timeout has passed. Runs while any operation is pending. */
-  async #sweep(): Promise<void> {
-    if (this.#sweeping) return;
-    this.#sweeping = true;
-    const { clock, deviceId, limits } = this.#options;
-    for (let oldest = this.#oldest(); oldest && !this.#ended; oldest = this.#oldest()) {
-      const waitMs = oldest.deadlineAtMs - clock.monotonicMs();
-      if (waitMs > 0) {
-        await clock.sleep(waitMs, this.#closed.signal).catch(() => undefined);
-        continue;
-      }
-      this.#pending.delete(oldest);
-      oldest.reject(
-        new UnavailableError(`device ${deviceId} did not answer within ${limits.operationTimeoutMs} ms`, {
-          outcome: "unknown",
-        }),
-      );
-      // Ends the link, because the other agent may still execute the operation. It opens the next link only after the
-      // operation has ended.
-      oldest.sentOn?.close();
-    }
-    this.#sweeping = false;
-  }
-
-  #oldest(): PendingOperation | undefined {
-    for (const pending of this.#pending) return pending;
-    return undefined;
   }
 
   #end(error: DomainError): void {
