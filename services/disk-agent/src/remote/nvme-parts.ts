@@ -93,7 +93,7 @@ class NvmePart implements KernelPart {
     const { publicKey } = this.#wireguard?.side ?? {};
     const identity = formatShareRequest({ verb, identity: session, publicKey });
     const key = Buffer.from(now.sessionKey, "hex");
-    const answer = await askForShare({ host, port, identity, key }, new AbortController().signal).catch(
+    const answer = await askForShare({ host, port, identity, key }).catch(
       (error: Error): ShareAnswer => ({ error: error.message }),
     );
     if (answer.error === undefined) return answer;

@@ -40,10 +40,12 @@ describe("a holder that asks for NVMe/TCP", () => {
 
   const session = formatSessionIdentity({ deviceId: "a" as DeviceId, sessionNumber: 1 });
   const ask = (verb: ShareVerb, identity = session, proof = key) =>
-    askForShare(
-      { host: "127.0.0.1", port: listener.port, identity: formatShareRequest({ verb, identity }), key: proof },
-      new AbortController().signal,
-    );
+    askForShare({
+      host: "127.0.0.1",
+      port: listener.port,
+      identity: formatShareRequest({ verb, identity }),
+      key: proof,
+    });
 
   it("is told why the host does not serve it", async () => {
     for (const verb of ["offer", "share"] as const)

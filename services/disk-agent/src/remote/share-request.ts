@@ -48,12 +48,11 @@ export function parseShareRequest(text: string): ShareRequest | undefined {
  * Asks a device's host, over TLS with the key of the session. Agents without NVMe/TCP know no such identity, and are answered
  * for. Throws when the host does not answer.
  */
-export async function askForShare(target: TlsTarget, signal: AbortSignal): Promise<ShareAnswer> {
-  const timeout = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
+export async function askForShare(target: TlsTarget): Promise<ShareAnswer> {
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
   try {
-    const socket = await connectOverTls(target, { signal: timeout, silenceTimeoutMs: TIMEOUT_MS });
-    const abort = () => void socket.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`));
-    timeout.addEventListener("abort", abort);
+    const socket = await connectOverTls(target, { signal, silenceTimeoutMs: TIMEOUT_MS });
+    signal.addEventListener("abort", () => socket.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)));
     try {
       let text = "";
       for await (const chunk of socket) {
@@ -63,7 +62,6 @@ export async function askForShare(target: TlsTarget, signal: AbortSignal): Promi
       }
       return parseAnswer(text);
     } finally {
-      timeout.removeEventListener("abort", abort);
       socket.destroy();
     }
   } catch (error) {
