@@ -1,29 +1,24 @@
 import { readFileSync } from "node:fs";
 import { readlink, symlink } from "node:fs/promises";
-import { setTimeout as sleep } from "node:timers/promises";
-import { InvalidStateError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type Logger, messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import { removeFile } from "../base/remove-file.js";
 import { repeat } from "../base/repeat.js";
 import { KernelRequests } from "../kernel/device-io.js";
 import { usersText } from "../kernel/device-users.js";
-import { attachLoop, detachLoops, detachStranded, endsWithLastUser, loopsOf, runProgram } from "../kernel/loop.js";
+import { attachLoop, detachLoops, detachStranded, endsWithLastUser, loopsOf } from "../kernel/loop.js";
 import { noteLoop, strandedLoops } from "../kernel/loop-list.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
 import type { CopiedTarget } from "../mirror/movable-part.js";
 import { type IoQueue, queueOfBlockDevice } from "../model/io-queue.js";
 import type { ExportSpec } from "../model/memory.js";
+import { CleanEnd, describeUsers } from "./clean-end.js";
 import type { ServedDisk } from "./engine.js";
 import { devicePathIn } from "./export-path.js";
 import { emptyLog, imageOf, isMounted, isServed, loopListOf, mountImage, PROGRAM, unmountImage } from "./nbdfuse.js";
 
 /** Interval in ms of the checks whether the process of a block device runs. */
 const CHECK_MS = 500;
-/** Maximum wait in ms for a program that only looks at a block device, such as udev's. */
-const VISITOR_MS = 500;
-const POLL_MS = 20;
-/** Wait in ms of an order for what a block device caches. The order is repeated while that is being written back. */
-const WRITE_BACK_MS = 1_000;
 
 interface DeviceDiskOptions {
   /** Folder of the exports. */
@@ -49,7 +44,7 @@ export class DeviceDisk implements ServedDisk {
   /** Block device to which the path leads; undefined while it does not work. */
   #device: string | undefined;
   #watching: Promise<void> | undefined;
-  #writingBack: Promise<void> | undefined;
+  readonly #cleanEnd: CleanEnd;
   /** Reason why the block device does not work; undefined while it works. */
   #fault: string | undefined;
   /** Block devices of former mounts that users still have. */
@@ -63,6 +58,7 @@ export class DeviceDisk implements ServedDisk {
     this.path = devicePathIn(folder, spec.diskId);
     this.#image = imageOf(folder, spec.sessionNumber);
     this.#loopList = loopListOf(folder, spec.sessionNumber);
+    this.#cleanEnd = new CleanEnd(spec.diskId, () => this.#liveDevices());
   }
 
   get problem(): string | undefined {
@@ -154,20 +150,8 @@ export class DeviceDisk implements ServedDisk {
     return true;
   }
 
-  /** Throws UnavailableError while that takes long. */
-  async writeBack(): Promise<void> {
-    this.#writingBack ??= this.#syncDevices().finally(() => {
-      this.#writingBack = undefined;
-    });
-    const { diskId } = this.#options.spec;
-    const isDone = await Promise.race([this.#writingBack.then(() => true), sleep(WRITE_BACK_MS, false)]);
-    if (!isDone)
-      throw new UnavailableError(`what the block device of disk ${diskId} caches is still being written back`);
-  }
-
-  async #syncDevices(): Promise<void> {
-    // In another process, because a write to a host that is away may wait for long.
-    for (const device of await this.#liveDevices()) await runProgram("sync", [device]);
+  writeBack(): Promise<void> {
+    return this.#cleanEnd.writeBack();
   }
 
   /**
@@ -181,19 +165,7 @@ export class DeviceDisk implements ServedDisk {
     // The link first, because another disk may get the number of a device that has ended.
     await removeFile(this.path);
     await detachLoops(this.#image);
-    const untilMs = performance.now() + VISITOR_MS;
-    let devices = await this.#liveDevices();
-    while (devices.length > 0 && performance.now() < untilMs) {
-      await sleep(POLL_MS);
-      devices = await this.#liveDevices();
-    }
-    const [device] = devices;
-    if (device === undefined) return;
-    const { diskId } = this.#options.spec;
-    throw new InvalidStateError(
-      `disk ${diskId} is still in use: its block device ${device} is ${await usersText(device)}: unmount and close it there (FenceHost takes it away at once, with what is not written yet)`,
-      { reason: "DISK_IN_USE", about: { disk_id: diskId } },
-    );
+    await this.#cleanEnd.requireUnused();
   }
 
   /** Notices that the process has ended. */
@@ -229,9 +201,7 @@ export class DeviceDisk implements ServedDisk {
     const [draining] = (await this.#find()).isDraining ? await this.#liveDevices() : [];
     if (dead !== undefined)
       this.#usersProblem = `its former block device ${dead}, whose process has ended, fails all I/O and is ${await usersText(dead)}: unmount and close it there, and mount the disk again`;
-    else if (draining !== undefined)
-      this.#usersProblem = `its block device ${draining} was to be detached and is ${await usersText(draining)}: unmount and close it there`;
-    else this.#usersProblem = undefined;
+    else this.#usersProblem = draining && (await describeUsers(draining));
   }
 
   /** Returns the block devices of a mount that works. */

@@ -1,13 +1,10 @@
 import { readlink, symlink } from "node:fs/promises";
-import { setTimeout as sleep } from "node:timers/promises";
-import { type DeviceId, InvalidStateError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type DeviceId, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { IoCounters } from "../base/io-counters.js";
 import { removeFile } from "../base/remove-file.js";
 import type { DeviceTable } from "../devices/device-table.js";
 import { KernelRequests, readDeviceIo } from "../kernel/device-io.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
-import { usersText } from "../kernel/device-users.js";
-import { runProgram } from "../kernel/loop.js";
 import { isOfRestarted } from "../kernel/nvme-names.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
 import type { CopiedTarget } from "../mirror/movable-part.js";
@@ -16,16 +13,11 @@ import { type IoQueue, queueOnDevices } from "../model/io-queue.js";
 import { type DiskRole, linearTable, type MappedDevice, pathOf, sizeOfTable } from "../model/mapped-devices.js";
 import type { ExportDevice, ExportExtent, ExportSpec } from "../model/memory.js";
 import { settled } from "../parts/pieces.js";
+import { CleanEnd, describeUsers } from "./clean-end.js";
 import type { ServedDisk } from "./engine.js";
 import { devicePathIn } from "./export-path.js";
 import type { KernelMoves } from "./kernel-moves.js";
 import type { KernelPart, TakenPart } from "./kernel-part.js";
-
-/** Maximum wait in ms for a program that only looks at a block device, such as udev's. */
-const VISITOR_MS = 500;
-const POLL_MS = 20;
-/** Wait in ms of an order for what a block device caches. The order is repeated while that is being written back. */
-const WRITE_BACK_MS = 1_000;
 
 /** Block device below a disk's device, whose requests are those of one device. */
 interface KernelLeg {
@@ -71,7 +63,7 @@ export class KernelDisk implements ServedDisk {
   /** True once the device is as the spec says: that of a former life may be as an earlier revision said. */
   #isSettled = false;
   #usersProblem: string | undefined;
-  #writingBack: Promise<void> | undefined;
+  readonly #cleanEnd: CleanEnd;
   #ending: Promise<void> | undefined;
 
   constructor(spec: ExportSpec, role: DiskRole, options: KernelDiskOptions) {
@@ -79,6 +71,7 @@ export class KernelDisk implements ServedDisk {
     this.#role = role;
     this.#options = options;
     this.path = devicePathIn(options.folder, spec.diskId);
+    this.#cleanEnd = new CleanEnd(spec.diskId, () => this.#devices());
     this.lost = new Promise((resolve) => {
       this.#noteLost = resolve;
     });
@@ -200,10 +193,8 @@ export class KernelDisk implements ServedDisk {
   }
 
   async look(): Promise<void> {
-    const number = await this.#present();
-    if (this.#isDraining && number !== undefined)
-      this.#usersProblem = `its block device ${pathOf(number)} was to be detached and is ${await usersText(pathOf(number))}: unmount and close it there`;
-    else this.#usersProblem = await this.#problemOfParts();
+    const [device] = this.#isDraining ? await this.#devices() : [];
+    this.#usersProblem = device === undefined ? await this.#problemOfParts() : await describeUsers(device);
   }
 
   async #problemOfParts(): Promise<string | undefined> {
@@ -224,6 +215,12 @@ export class KernelDisk implements ServedDisk {
   async #present(): Promise<string | undefined> {
     const number = this.#number;
     return number !== undefined && (await this.#options.mapper.isAt(this.#role, number)) ? number : undefined;
+  }
+
+  /** Returns the path of the device while the kernel has it. */
+  async #devices(): Promise<readonly string[]> {
+    const number = await this.#present();
+    return number === undefined ? [] : [pathOf(number)];
   }
 
   async isReachable(): Promise<boolean> {
@@ -249,22 +246,8 @@ export class KernelDisk implements ServedDisk {
     await symlink(target, this.path);
   }
 
-  /** Throws UnavailableError while that takes long. */
-  async writeBack(): Promise<void> {
-    this.#writingBack ??= this.#sync().finally(() => {
-      this.#writingBack = undefined;
-    });
-    const isDone = await Promise.race([this.#writingBack.then(() => true), sleep(WRITE_BACK_MS, false)]);
-    if (!isDone)
-      throw new UnavailableError(
-        `what the block device of disk ${this.#spec.diskId} caches is still being written back`,
-      );
-  }
-
-  async #sync(): Promise<void> {
-    const number = await this.#present();
-    // In another process, because a write to a drive that hangs may wait for long.
-    if (number !== undefined) await runProgram("sync", [pathOf(number)]);
+  writeBack(): Promise<void> {
+    return this.#cleanEnd.writeBack();
   }
 
   /**
@@ -276,16 +259,8 @@ export class KernelDisk implements ServedDisk {
     if ((await this.#present()) === undefined) return;
     await removeFile(this.path);
     await mapper.remove(this.#role, { isDeferred: true });
-    const untilMs = performance.now() + VISITOR_MS;
-    while ((await this.#present()) !== undefined && performance.now() < untilMs) await sleep(POLL_MS);
-    const number = await this.#present();
-    if (number === undefined) return;
     this.#isDraining = true;
-    const { diskId } = this.#spec;
-    throw new InvalidStateError(
-      `disk ${diskId} is still in use: its block device ${pathOf(number)} is ${await usersText(pathOf(number))}: unmount and close it there (FenceHost takes it away at once, with what is not written yet)`,
-      { reason: "DISK_IN_USE", about: { disk_id: diskId } },
-    );
+    await this.#cleanEnd.requireUnused();
   }
 
   async end(): Promise<void> {
