@@ -4,7 +4,7 @@ import { type Logger, messageOf } from "@diskmesh/domain";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
 import type { CopiedTarget } from "../mirror/movable-part.js";
-import { placeOf } from "../model/exports.js";
+import { isSameDevice, placeOf } from "../model/exports.js";
 import {
   type DiskRole,
   linearTable,
@@ -269,17 +269,12 @@ function isSameSegment(one: Segment, other: Segment): boolean {
   return one.on === other.on && one.offsetBytes === other.offsetBytes;
 }
 
-function isSameDevice(one: ExportDevice, other: ExportDevice): boolean {
-  return placeOf(one) === placeOf(other) && one.sessionNumber === other.sessionNumber;
-}
-
 /** Returns whether the same part moves to the same device. */
-function isSameMove({ target, ...one }: ExportExtent, { target: other, ...extent }: ExportExtent): boolean {
+function isSameMove(one: ExportExtent, other: ExportExtent): boolean {
   return (
-    isSameDevice(one, extent) &&
-    one.sizeBytes === extent.sizeBytes &&
-    target !== undefined &&
-    other !== undefined &&
-    isSameDevice(target, other)
+    isSameDevice(one, other) &&
+    one.sizeBytes === other.sizeBytes &&
+    one.target !== undefined &&
+    isSameDevice(one.target, other.target)
   );
 }

@@ -1,7 +1,7 @@
 import type { Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { ClearOptions } from "../files/file-bytes.js";
-import { placeOf } from "../model/exports.js";
+import { isSameDevice, placeOf } from "../model/exports.js";
 import type { ExportDevice, ExportExtent } from "../model/memory.js";
 import type { DiskPart } from "../parts/disk-part.js";
 import { Mirror, type Mirrored, type MirrorLimits, type MirrorStatus } from "./mirror.js";
@@ -61,8 +61,9 @@ export class MovablePart implements DiskPart {
   #change(extent: ExportExtent): void {
     const former = this.#extent;
     this.#extent = extent;
-    const isSource = isSame(former, extent);
-    if (isSource && isSame(former.target, extent.target)) this.#mirror?.setRate(extent.target?.bytesPerSecond ?? 0);
+    const isSource = isSameDevice(former, extent);
+    if (isSource && isSameDevice(former.target, extent.target))
+      this.#mirror?.setRate(extent.target?.bytesPerSecond ?? 0);
     else {
       if (this.#mirror !== undefined) this.#part = this.#mirror.decide(isSource ? "source" : "target");
       this.#mirror = this.#begin(extent);
@@ -134,9 +135,4 @@ export class MovablePart implements DiskPart {
     this.#changes.add(noted);
     return noted;
   }
-}
-
-function isSame(a: ExportDevice | undefined, b: ExportDevice | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return placeOf(a) === placeOf(b) && a.sessionNumber === b.sessionNumber;
 }

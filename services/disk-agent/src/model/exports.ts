@@ -216,7 +216,8 @@ function isCutInto(device: ExportDevice | undefined, pieces: readonly ExportExte
   });
 }
 
-function isSameDevice(a: ExportDevice | undefined, b: ExportDevice | undefined): boolean {
+/** Returns whether both are the same bytes in the same session, or absent. */
+export function isSameDevice(a: ExportDevice | undefined, b: ExportDevice | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   return placeOf(a) === placeOf(b) && a.hostId === b.hostId && a.sessionNumber === b.sessionNumber;
 }
