@@ -29,8 +29,8 @@ import { type Chosen, chooseEngine } from "./exports/choose-engine.js";
 import { ExportTable } from "./exports/export-table.js";
 import { machineBootId } from "./host/machine-boot-id.js";
 import { Claims } from "./labels/claims.js";
-import { makeCopier } from "./make-copier.js";
 import { makeEngines } from "./make-engines.js";
+import { Copier } from "./mirror/copier.js";
 import { NbdServer } from "./nbd/server.js";
 import { AttachOrders } from "./orders/attach-orders.js";
 import { observeDevices } from "./orders/device-metrics.js";
@@ -42,7 +42,7 @@ import { linkOverNbd } from "./remote/device-link.js";
 import { DeviceListener } from "./remote/device-listener.js";
 import { noteRunningConfig } from "./running-config.js";
 import { addServices } from "./services.js";
-import { serveHolders } from "./wiring.js";
+import { openAnyPart, serveHolders } from "./wiring.js";
 import { listenForCsiDrivers } from "./workers/csi-socket.js";
 import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
@@ -246,7 +246,15 @@ function makeContext(
         log,
       }),
       labels: new Labels({ devices, sessions, ledger, opener, onChange }),
-      copier: makeCopier(config, { devices, ledger }, options),
+      copier: new Copier({
+        hostId: config.hostId,
+        devices,
+        ledger,
+        openPart: openAnyPart({ config, limits, devices, ledger, log }, edges),
+        clock,
+        limits: limits.copy,
+        log,
+      }),
     },
     exports: new ExportTable({
       ledger,

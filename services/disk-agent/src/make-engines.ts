@@ -8,7 +8,7 @@ import type { Engine } from "./engines/engine.js";
 import { KernelEngine } from "./engines/kernel-engine.js";
 import { NodeEngine } from "./engines/node-engine.js";
 import { NvmeParts } from "./remote/nvme-parts.js";
-import { openRemotePart } from "./wiring.js";
+import { openAnyPart } from "./wiring.js";
 
 interface EngineEdges {
   readonly folders: { readonly exports: string };
@@ -27,7 +27,7 @@ export function makeEngines(
     hostId: config.hostId,
     folder: folders.exports,
     devices,
-    openRemotePart: openRemotePart({ config, limits, ledger, log }, edges),
+    openPart: openAnyPart({ config, limits, devices, ledger, log }, edges),
     clock: edges.clock,
     limits: {
       maxConnections: limits.maxNbdConnections,
@@ -35,7 +35,6 @@ export function makeEngines(
       maxInFlightBytes: limits.maxInFlightNbdBytes,
       negotiationTimeoutMs: limits.nbdNegotiationTimeoutMs,
       drainTimeoutMs: limits.drainTimeoutMs,
-      ioTimeoutMs: config.remoteIoTimeoutMs,
       mirror: {
         copy: limits.copy,
         targetTimeoutMs: limits.mirrorTargetTimeoutMs,

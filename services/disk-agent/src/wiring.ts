@@ -3,7 +3,7 @@ import { blockHostOf } from "./base/config.js";
 import type { AgentContext } from "./calls/context.js";
 import type { AgentEdges } from "./edges.js";
 import { exportDeviceOf } from "./model/exports.js";
-import type { OpenPart } from "./parts/open-part.js";
+import { type OpenPart, openPart } from "./parts/open-part.js";
 import { BlockAddress } from "./remote/block-address.js";
 import { DeviceAccess } from "./remote/device-access.js";
 import { RemotePart } from "./remote/remote-part.js";
@@ -40,14 +40,14 @@ export async function serveHolders(
   return new BlockAddress(blockHostOf(config), listener, ledger);
 }
 
-/** Returns a function that opens devices of other hosts for exports and copies. */
-export function openRemotePart(
-  { config, limits, ledger, log }: Pick<AgentContext, "config" | "limits" | "ledger" | "log">,
+/** Returns a function that opens devices of this host and of others for exports and copies. */
+export function openAnyPart(
+  { config, limits, devices, ledger, log }: Pick<AgentContext, "config" | "limits" | "devices" | "ledger" | "log">,
   { clock, random, linkDevice }: Pick<AgentEdges, "clock" | "random" | "linkDevice">,
 ): OpenPart {
   const { maxInFlightPerLink: maxInFlight, linkChunkBytes: chunkBytes } = limits;
-  const { remoteIoTimeoutMs: operationTimeoutMs } = config;
-  return (device, { diskId, sessionNumber: exportSession }, now) => {
+  const { hostId, remoteIoTimeoutMs: operationTimeoutMs } = config;
+  const openRemotePart: OpenPart = (device, { diskId, sessionNumber: exportSession }, now) => {
     const { deviceId, offsetBytes, sessionNumber = exportSession } = device;
     // Reads the memory at each attempt, because a repeated order brings another address or key. An export that is
     // ending still answers its last requests.
@@ -68,4 +68,5 @@ export function openRemotePart(
       log,
     });
   };
+  return openPart({ hostId, devices, openRemotePart, clock, ioTimeoutMs: operationTimeoutMs });
 }

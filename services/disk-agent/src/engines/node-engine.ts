@@ -1,26 +1,21 @@
-import type { HostId, Logger } from "@diskmesh/domain";
+import type { Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { DeviceTable } from "../devices/device-table.js";
 import type { MirrorLimits } from "../mirror/mirror.js";
 import type { ExportDevice, ExportSpec } from "../model/memory.js";
 import type { ListenNbd, NbdServerLimits } from "../nbd/server.js";
-import { type OpenPart, openPart } from "../parts/open-part.js";
+import type { OpenPart } from "../parts/open-part.js";
 import type { Engine, ServedDisk } from "./engine.js";
 import { socketPathIn } from "./export-path.js";
 import { ExportedDisk } from "./exported-disk.js";
 
 interface NodeEngineOptions {
-  readonly hostId: HostId;
   /** Folder of the sockets. */
   readonly folder: string;
-  readonly devices: DeviceTable;
-  readonly openRemotePart: OpenPart;
+  readonly openPart: OpenPart;
   readonly listenNbd: ListenNbd;
   readonly clock: Clock;
   readonly limits: NbdServerLimits & {
     readonly drainTimeoutMs: number;
-    /** Maximum wait in ms of I/O while a device is unusable. */
-    readonly ioTimeoutMs: number;
     readonly mirror: MirrorLimits;
   };
   readonly log: Logger;
@@ -30,11 +25,9 @@ interface NodeEngineOptions {
 export class NodeEngine implements Engine {
   readonly name = "node";
   readonly #options: NodeEngineOptions;
-  readonly #openPart: OpenPart;
 
   constructor(options: NodeEngineOptions) {
     this.#options = options;
-    this.#openPart = openPart({ ...options, ioTimeoutMs: options.limits.ioTimeoutMs });
   }
 
   whyNot(): undefined {
@@ -42,8 +35,8 @@ export class NodeEngine implements Engine {
   }
 
   async serve(spec: ExportSpec): Promise<ServedDisk> {
-    const { folder, limits, log, listenNbd, clock } = this.#options;
-    const open = (device: ExportDevice) => this.#openPart(device, spec);
+    const { folder, openPart, limits, log, listenNbd, clock } = this.#options;
+    const open = (device: ExportDevice) => openPart(device, spec);
     const disk = new ExportedDisk(spec, { open, limits: limits.mirror, clock, log });
     const { served } = disk;
     const path = socketPathIn(folder, spec.diskId);

@@ -11,6 +11,7 @@ import { NodeEngine } from "../engines/node-engine.js";
 import type { ExportSpec } from "../model/memory.js";
 import { NbdClient } from "../nbd/client.js";
 import { type ListenNbd, NbdServer } from "../nbd/server.js";
+import { openPart } from "../parts/open-part.js";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ExportTable } from "./export-table.js";
 
@@ -146,11 +147,11 @@ function specOf(sessionNumber: number, hostId: string): ExportSpec {
 function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd: ListenNbd = NbdServer.listen): ExportTable {
   makeDeviceFile(folder, "a", SIZE_BYTES);
   const unused = () => Promise.reject(new Error("nobody reads or writes"));
+  const hostId = "host-1" as HostId;
+  const openRemotePart = () => ({ read: unused, write: unused, clear: unused, flush: unused, close() {} });
   const node = new NodeEngine({
-    hostId: "host-1" as HostId,
     folder,
-    devices,
-    openRemotePart: () => ({ read: unused, write: unused, clear: unused, flush: unused, close() {} }),
+    openPart: openPart({ hostId, devices, openRemotePart, clock: systemClock, ioTimeoutMs: 1_000 }),
     listenNbd,
     limits: {
       maxConnections: 3,
@@ -158,7 +159,6 @@ function exportsIn({ folder, ledger, devices }: DeviceFixture, listenNbd: Listen
       maxInFlightBytes: SIZE_BYTES,
       negotiationTimeoutMs: 1_000,
       drainTimeoutMs: 1_000,
-      ioTimeoutMs: 1_000,
       mirror: {
         copy: { chunkBytes: SIZE_BYTES, maxInFlight: 1, flushEveryBytes: SIZE_BYTES },
         targetTimeoutMs: 1_000,

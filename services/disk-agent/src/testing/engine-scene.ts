@@ -26,13 +26,14 @@ import { DeviceAccess } from "../remote/device-access.js";
 import { linkOverNbd } from "../remote/device-link.js";
 import { DeviceListener } from "../remote/device-listener.js";
 import { NvmeParts } from "../remote/nvme-parts.js";
-import { openRemotePart } from "../wiring.js";
+import { openAnyPart } from "../wiring.js";
 import { tidyWireGuard } from "../workers/wireguard-check.js";
 import { BlockClient } from "./block-client.js";
 import { DeviceFixture, LEADER, makeDeviceFile, runOf } from "./device-fixture.js";
 import { holdersOf } from "./file-holders.js";
 
 export const DEVICE_BYTES = 1024 * 1024;
+const IO_TIMEOUT_MS = 5_000;
 /** Limits of an engine. */
 const ENGINE_LIMITS = {
   maxConnections: 16,
@@ -40,7 +41,6 @@ const ENGINE_LIMITS = {
   maxInFlightBytes: 64 * DEVICE_BYTES,
   negotiationTimeoutMs: 5_000,
   drainTimeoutMs: 5_000,
-  ioTimeoutMs: 5_000,
   mirror: {
     copy: { chunkBytes: 65_536, maxInFlight: 4, flushEveryBytes: 256 * 1024 },
     targetTimeoutMs: 2_000,
@@ -141,13 +141,13 @@ export class EngineScene {
   #makeEngine(name: EngineName): Engine {
     const { devices, ledger } = this.fixture;
     const log = silentLogger;
-    const config = { remoteIoTimeoutMs: ENGINE_LIMITS.ioTimeoutMs } as AgentConfig;
+    const config = { hostId: this.hostId, remoteIoTimeoutMs: IO_TIMEOUT_MS } as AgentConfig;
     const edges = { clock: systemClock, random: Math.random, linkDevice: linkOverNbd };
     const common = {
       hostId: this.hostId,
       folder: this.#exportsFolder,
       devices,
-      openRemotePart: openRemotePart({ config, limits: AGENT_LIMITS, ledger, log }, edges),
+      openPart: openAnyPart({ config, limits: AGENT_LIMITS, devices, ledger, log }, edges),
       limits: ENGINE_LIMITS,
       clock: systemClock,
       log: silentLogger,
@@ -172,7 +172,8 @@ export class EngineScene {
   /** Serves the devices to holders on other hosts, and returns the port. */
   async listen(port = 0, host = "127.0.0.1"): Promise<number> {
     const { devices, ledger } = this.fixture;
-    const { ioTimeoutMs: takeOverTimeoutMs, negotiationTimeoutMs } = ENGINE_LIMITS;
+    const takeOverTimeoutMs = IO_TIMEOUT_MS;
+    const { negotiationTimeoutMs } = ENGINE_LIMITS;
     const id = await machineBootId();
     const access = new DeviceAccess({ devices, ledger, machineBootId: id, takeOverTimeoutMs, nvme: this.#nvme });
     const limits = { maxInFlightRequests: 64, maxInFlightBytes: 64 * DEVICE_BYTES, negotiationTimeoutMs };
