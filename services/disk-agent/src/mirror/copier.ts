@@ -215,7 +215,7 @@ export class Copier {
         pace: job.pace,
         signal: this.#stopping.signal,
         onCopied: (copiedBytes) => {
-          job.copiedBytes += copiedBytes;
+          job.copiedBytes = copiedBytes;
         },
         onDurable: (durableBytes) => {
           job.resumeToken = resumeToken(place, durableBytes);

@@ -24,8 +24,8 @@ interface CopyOptions {
   readonly signal: AbortSignal;
   /** Excludes writes of a range while it is copied; resolves with the function that admits them again. */
   readonly lock?: (startBytes: number, sizeBytes: number) => Promise<() => void>;
-  /** `belowBytes`: all bytes below are written. */
-  readonly onCopied: (sizeBytes: number, belowBytes: number) => void;
+  /** Called when all bytes below are written. */
+  readonly onCopied: (copiedBytes: number) => void;
   /** Called when the target has all bytes below, durably. */
   readonly onDurable?: (durableBytes: number) => void;
 }
@@ -72,7 +72,7 @@ export async function copyBytes(options: CopyOptions): Promise<void> {
       } finally {
         release?.();
       }
-      onCopied(length, writtenBytes(mark));
+      onCopied(writtenBytes(mark));
       unflushedBytes += length;
       if (unflushedBytes < limits.flushEveryBytes) continue;
       unflushedBytes = 0;

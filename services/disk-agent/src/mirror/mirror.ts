@@ -82,9 +82,8 @@ export class Mirror implements DiskPart {
   /** Wakes the requests that wait. */
   readonly #waiting = new Set<() => void>();
   #state: MirrorState = MIRROR_BEGUN;
-  #copiedBytes: number;
   /** All bytes below are copied. */
-  #belowBytes: number;
+  #copiedBytes: number;
   /** First bytes of the changes that are not done on both copies, each with a sign of its own. */
   readonly #changing = new Map<symbol, number>();
   #isSealed = false;
@@ -92,7 +91,6 @@ export class Mirror implements DiskPart {
   constructor(options: MirrorOptions) {
     this.#options = options;
     this.#copiedBytes = options.startBytes;
-    this.#belowBytes = options.startBytes;
     this.#pace = new Pace(options.clock, options.bytesPerSecond);
     options.log.info(options.about, "mirror begun");
     void this.#copy();
@@ -128,7 +126,7 @@ export class Mirror implements DiskPart {
     const target = this.#timedTarget();
     this.#isSealed = true;
     this.#ending.abort(new Error("the export ends"));
-    const sealed = { sizeBytes, belowBytes: this.#belowBytes, changing: [...this.#changing.values()] };
+    const sealed = { sizeBytes, belowBytes: this.#copiedBytes, changing: [...this.#changing.values()] };
     const isDurable = await new Promise<boolean>((resolve) => {
       const cancel = clock.after(SEAL_FLUSH_MS, () => resolve(false));
       const flushed = Promise.all([source.flush(), target.flush()]);
@@ -270,9 +268,8 @@ export class Mirror implements DiskPart {
         pace: this.#pace,
         signal: this.#ending.signal,
         lock: (startBytes, length) => this.#locks.take(startBytes, length),
-        onCopied: (copiedBytes, belowBytes) => {
-          this.#copiedBytes += copiedBytes;
-          this.#belowBytes = belowBytes;
+        onCopied: (copiedBytes) => {
+          this.#copiedBytes = copiedBytes;
         },
       });
       this.#set(noteCopied(this.#state));
