@@ -2,6 +2,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync } from "node:cry
 import { readFile } from "node:fs/promises";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { formatHostPort, type HostId, messageOf, parseHostPort } from "@diskmesh/domain";
+import { Slots } from "@diskmesh/service";
 import { ipAddressOf } from "../host/ip-address.js";
 import { dividePeers, filterRules } from "../model/wireguard.js";
 import type { Verbs } from "./verbs.js";
@@ -40,7 +41,8 @@ export class WireGuard {
   #publicKey = "";
   /** Hosts to which connections are being made, once for each. */
   readonly #reaching: HostId[] = [];
-  #last: Promise<unknown> = Promise.resolve();
+  /** Each change begins once former ones have ended, so that a peer is not removed by a decision from before it came. */
+  readonly #turns = new Slots(1);
 
   constructor(options: WireGuardOptions) {
     this.#options = options;
@@ -62,7 +64,7 @@ export class WireGuard {
       const reason = await whyNoWireGuard(verbs);
       if (reason !== undefined) return reason;
       this.#publicKey = await publicKeyOf(keyFile);
-      await this.#inTurn(() => this.#makeInterface());
+      await this.#turns.run(() => this.#makeInterface());
       return undefined;
     } catch (error) {
       return messageOf(error);
@@ -73,7 +75,7 @@ export class WireGuard {
    * Lets a host connect to this one, and returns whether it was no peer before. The caller has noted a session of the host.
    */
   async admit(hostId: HostId, publicKey: string): Promise<boolean> {
-    return (await this.#inTurn(() => this.#setPeer(hostId, publicKey))) !== "";
+    return (await this.#turns.run(() => this.#setPeer(hostId, publicKey))) !== "";
   }
 
   /**
@@ -89,7 +91,7 @@ export class WireGuard {
     try {
       const { host, port } = parseHostPort("endpoint", endpoint);
       const address = formatHostPort({ host: await ipAddressOf(host), port });
-      await this.#inTurn(async () => {
+      await this.#turns.run(async () => {
         if (isNew) await this.#run(`the former WireGuard peer of host ${hostId}`, REMOVE_PEERS, [publicKey]);
         await this.#setPeer(hostId, publicKey, address);
       });
@@ -101,7 +103,7 @@ export class WireGuard {
 
   /** Removes the peers of other hosts than those of present sessions, and mends the interface and its rules. */
   async tidy(hostsOfSessions: () => Promise<readonly HostId[]>): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#turns.run(async () => {
       const { isUsed } = this.#options;
       if (isUsed && this.#publicKey !== "") await this.#makeInterface();
       const shown = await this.#run("the list of the peers of WireGuard", LIST, []);
@@ -116,7 +118,7 @@ export class WireGuard {
 
   /** Removes the interface and its rules. */
   remove(): Promise<void> {
-    return this.#inTurn(() => this.#remove());
+    return this.#turns.run(() => this.#remove());
   }
 
   async #remove(): Promise<void> {
@@ -139,13 +141,6 @@ export class WireGuard {
   #run(what: string, script: string, args: readonly string[]): Promise<string> {
     const name = interfaceOf(this.#options.hostId);
     return this.#options.verbs.run(name, { what, script, args: [name, ...args] });
-  }
-
-  /** Begins once former work has ended, so that a peer is not removed by a decision from before it came. */
-  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
-    const result = this.#last.then(work, work);
-    this.#last = result.catch(() => undefined);
-    return result;
   }
 }
 
