@@ -60,16 +60,18 @@ export class KernelMoves {
     this.#options = options;
   }
 
-  /** Numbers of the devices on which the disk may lie. */
-  get devices(): readonly Ended[] {
-    const moves = [...this.#all.values()].flatMap(({ move }) => move ?? []);
-    return [...moves.map(({ role, number }) => ({ role, number })), ...this.#ended, ...this.#left.values()];
+  /** Devices on which the disk may lie. */
+  get #devices(): readonly Ended[] {
+    return [...this.#moves, ...this.#ended, ...this.#left.values()];
+  }
+
+  get #moves(): readonly KernelMove[] {
+    return [...this.#all.values()].flatMap(({ move }) => move ?? []);
   }
 
   /** Reason why requests of the disk wait; undefined while none do. */
   get problem(): string | undefined {
-    for (const { move } of this.#all.values()) if (move?.problem !== undefined) return move.problem;
-    return undefined;
+    return this.#moves.find(({ problem }) => problem !== undefined)?.problem;
   }
 
   /**
@@ -100,13 +102,12 @@ export class KernelMoves {
       await mapper
         .remove(role, { isDeferred: true })
         .catch((error: unknown) => log.warn({ ...role, error: messageOf(error) }, "part left"));
-    const moves = [...this.#all.values()].flatMap(({ move }) => move ?? []);
-    if (moves.length === 0) return;
+    if (this.#moves.length === 0) return;
     // Each copy may keep other bytes of a discarded range. The limit ends with the disk's table.
     await writeFile(`/sys/block/${basename(pathOf(diskNumber))}/queue/discard_max_bytes`, "0").catch((error: unknown) =>
       log.warn({ ...this.#options.role, error: messageOf(error) }, "discards not refused during a move"),
     );
-    for (const move of moves) move.start();
+    for (const move of this.#moves) move.start();
   }
 
   /**
@@ -135,7 +136,7 @@ export class KernelMoves {
       const segment = { on: below?.number ?? "", offsetBytes: 0, sizeBytes: extent.sizeBytes };
       placed.push(below === undefined ? part : { ...part, segment });
     }
-    const used = new Set(this.devices.map(({ number }) => number));
+    const used = new Set(this.#devices.map(({ number }) => number));
     this.#ended.push(...found.filter(({ number }) => !used.has(number)));
     return placed;
   }
@@ -191,7 +192,7 @@ export class KernelMoves {
 
   /** Ends the agent's part. What the kernel copies goes on. */
   async leave(): Promise<void> {
-    await Promise.all([...this.#all.values()].map(({ move }) => move?.leave()));
+    await Promise.all(this.#moves.map((move) => move.leave()));
   }
 
   /**
@@ -202,16 +203,16 @@ export class KernelMoves {
     const { mapper, log } = this.#options;
     await this.leave();
     await Promise.all([...this.#all.values()].map(({ target }) => target.end()));
-    for (const { role } of this.devices) {
+    for (const { role } of this.#devices) {
       const failure = await mapper.cut(role);
       if (failure !== undefined) log.error({ ...role, reason: failure }, "drives not flushed at the end of a disk");
     }
-    return this.devices.map(({ number }) => number);
+    return this.#devices.map(({ number }) => number);
   }
 
   /** Removes the devices, with the last user of their disk. */
   async remove(): Promise<void> {
-    for (const { role } of this.devices) await this.#options.mapper.remove(role, { isDeferred: true });
+    for (const { role } of this.#devices) await this.#options.mapper.remove(role, { isDeferred: true });
   }
 
   async #begun(extent: ExportExtent, device: ExportDevice, spec: ExportSpec, own: TakenPart): Promise<Moving> {
