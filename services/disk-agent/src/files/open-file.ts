@@ -1,4 +1,4 @@
-import { type BigIntStats, constants, readFileSync } from "node:fs";
+import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, open, readFile, readlink, stat } from "node:fs/promises";
 import { DeviceIoError, messageOf } from "@diskmesh/domain";
 import {
@@ -11,6 +11,7 @@ import {
 } from "@diskmesh/file-lock";
 import { readDirect } from "../host/direct-read.js";
 import { writeDirect } from "../host/direct-write.js";
+import { machineBootId } from "../host/machine-boot-id.js";
 import { diskSequence, serialNumberOf, subsystemOf } from "../host/sysfs.js";
 import { isOfMesh } from "../kernel/nvme-names.js";
 import type { DrivePlace } from "../model/drive-errors.js";
@@ -171,25 +172,18 @@ async function statDeviceFile(path: string): Promise<BigIntStats> {
 async function factsOf(path: string, facts: BigIntStats): Promise<FileFacts> {
   refuseOtherKinds(path, facts);
   if (facts.isFile()) {
-    const identity = `${machineBoot()} file ${facts.dev}:${facts.ino}:${facts.birthtimeNs}`;
+    const identity = `${await machineBootId()} file ${facts.dev}:${facts.ino}:${facts.birthtimeNs}`;
     return { sizeBytes: Number(facts.size), identity, serialNumber: "" };
   }
   const number = deviceNumber(facts.rdev);
   try {
     // The kernel counts 512-byte sectors here, whatever sector size the hardware has.
     const sectors = Number(await readFile(`/sys/dev/block/${number}/size`, "utf8"));
-    const identity = `${machineBoot()} block ${number}:${await diskSequence(number)}`;
+    const identity = `${await machineBootId()} block ${number}:${await diskSequence(number)}`;
     return { sizeBytes: sectors * 512, identity, serialNumber: await serialNumberOf(number) };
   } catch (error) {
     throw cannotUse(path, `the size of block device ${number} cannot be read: ${messageOf(error)}`, error);
   }
-}
-
-let machineBootId: string | undefined;
-
-function machineBoot(): string {
-  machineBootId ??= readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  return machineBootId;
 }
 
 function refuseOtherKinds(path: string, facts: BigIntStats): void {
