@@ -1,6 +1,7 @@
+import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { formatHostPort, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
-import { type Clock, LineLimit } from "@diskmesh/service";
+import { type Clock, LineLimit, withinMs } from "@diskmesh/service";
 import { ByteReader, ConnectionEndedError } from "../nbd/byte-reader.js";
 import { NbdConnection, type NbdConnectionLimits } from "../nbd/connection.js";
 import { awaitStartTls, greetClient } from "../nbd/handshake.js";
@@ -123,7 +124,7 @@ export class DeviceListener implements ListeningForHolders {
     const { access, limits, log } = this.#options;
     const { identity, socket, greeting } = await this.#proved(raw);
     const asked = parseShareRequest(identity);
-    if (asked !== undefined) return tell(socket, formatAnswer(await access.answer(asked)), limits);
+    if (asked !== undefined) return tell(socket, formatAnswer(await access.answer(asked)), limits.negotiationTimeoutMs);
     const connection = new AbortController();
     const end = (): void => {
       connection.abort(new UnavailableError("the connection has ended"));
@@ -161,31 +162,16 @@ export class DeviceListener implements ListeningForHolders {
 }
 
 /** Sends an answer. Resolves once the client has left, or has had the time to. */
-function tell(
-  socket: Socket,
-  answer: string,
-  limits: Pick<NbdConnectionLimits, "negotiationTimeoutMs">,
-): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, limits.negotiationTimeoutMs);
-    socket.once("close", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-    socket.end(answer);
-    // The end of the client is not seen otherwise.
-    socket.resume();
-  });
+async function tell(socket: Socket, answer: string, timeoutMs: number): Promise<void> {
+  socket.end(answer);
+  // The end of the client is not seen otherwise.
+  socket.resume();
+  await withinMs(timeoutMs, once(socket, "close")).catch(() => undefined);
 }
 
-function bound(address: { host: string; port: number }, accept: (socket: Socket) => void): Promise<Server> {
+async function bound(address: { host: string; port: number }, accept: (socket: Socket) => void): Promise<Server> {
   const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_MS };
-  const server = createServer(options, accept);
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(address, () => {
-      server.off("error", reject);
-      resolve(server);
-    });
-  });
+  const server = createServer(options, accept).listen(address);
+  await once(server, "listening");
+  return server;
 }
