@@ -34,15 +34,11 @@ export class NvmeParts implements RemoteKernelParts {
 
   async whyNotThere(devices: readonly ExportDevice[], spec: ExportSpec): Promise<string | undefined> {
     const hosts = new Map(devices.map((device) => [device.hostId, device]));
-    const answers = await Promise.all([...hosts.values()].map((device) => this.#part(device, spec).ask("offer")));
+    const answers = await Promise.all([...hosts.values()].map((device) => this.of(device, spec).ask("offer")));
     return answers.find(({ whyNot }) => whyNot !== undefined)?.whyNot;
   }
 
-  of(device: ExportDevice, spec: ExportSpec): KernelPart {
-    return this.#part(device, spec);
-  }
-
-  #part(device: ExportDevice, spec: ExportSpec): NvmePart {
+  of(device: ExportDevice, spec: ExportSpec): NvmePart {
     return new NvmePart(device, spec, this.#options);
   }
 
