@@ -178,13 +178,9 @@ const PREPARE = `
 if [ ! -d /sys/kernel/config/nvmet ]; then echo "/sys/kernel/config is not mounted" >&2; exit 1; fi`;
 
 /** Loads what the kernel needs on both hosts. Returns why this host has no NVMe/TCP; undefined when it has. */
-export async function whyNoNvme(verbs: Verbs): Promise<string | undefined> {
-  try {
-    await verbs.run("modules", { what: "the load of the modules nvmet-tcp and nvme-tcp", script: PREPARE, args: [] });
-    return await whyNoFlushes();
-  } catch (error) {
-    return messageOf(error);
-  }
+export function whyNoNvme(verbs: Verbs): Promise<string | undefined> {
+  const verb = { what: "the load of the modules nvmet-tcp and nvme-tcp", script: PREPARE, args: [] };
+  return verbs.run("modules", verb).then(whyNoFlushes, messageOf);
 }
 
 /**
