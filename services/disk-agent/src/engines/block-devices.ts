@@ -1,4 +1,5 @@
-import { access, constants, readdir, readFile, readlink, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readdir, readFile, readlink, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type HostId, InvalidStateError, type Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
@@ -110,27 +111,17 @@ async function sessionOfMapped(path: string): Promise<number | undefined> {
 }
 
 /** Returns why this host cannot make block devices; undefined when it can. */
-export async function whyNoBlockDevices(path = process.env.PATH ?? ""): Promise<string | undefined> {
+export async function whyNoBlockDevices(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return "the agent does not run as root";
   for (const device of ["/dev/fuse", "/dev/loop-control"])
     if ((await stat(device).catch(() => undefined)) === undefined) return `there is no ${device}`;
+  const folders = (process.env.PATH ?? "").split(":");
   for (const [program, debianPackage] of [
     [PROGRAM, "libnbd-bin"],
     ["losetup", "mount"],
     ["umount", "mount"],
   ] as const)
-    if (!(await isOnPath(program, path))) return `${program} is not on PATH (Debian: ${debianPackage})`;
+    if (!folders.some((folder) => existsSync(join(folder, program))))
+      return `${program} is not on PATH (Debian: ${debianPackage})`;
   return undefined;
-}
-
-async function isOnPath(program: string, path: string): Promise<boolean> {
-  const found = await Promise.all(
-    path.split(":").map((folder) =>
-      access(join(folder, program), constants.X_OK).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  );
-  return found.includes(true);
 }

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
-import { access, open, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { open, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UnavailableError } from "@diskmesh/domain";
@@ -58,13 +59,7 @@ export async function mountImage(
     });
   const untilMs = performance.now() + START_TIMEOUT_MS;
   while (!hasEnded && performance.now() < untilMs) {
-    if (
-      await access(files.pidFile).then(
-        () => true,
-        () => false,
-      )
-    )
-      return files.image;
+    if (existsSync(files.pidFile)) return files.image;
     await sleep(POLL_MS);
   }
   child.kill("SIGKILL");
