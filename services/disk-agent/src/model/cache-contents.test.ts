@@ -53,29 +53,6 @@ describe("the cache's contents", () => {
     expect(latestText(text), "after a clean stop").to.equal(text);
   });
 
-  it("have the format of 0.1.0 while no disk has a part of a device", () => {
-    const session = { number: 7, purpose: "disk", ended: false, diskId: "disk-1", holderHostId: HOST } as const;
-    const remembered = (range: object, more: object = {}) =>
-      withDevice(emptyMemory(HOST), "a" as DeviceId, {
-        sessions: [{ ...session, ...WHOLE_DEVICE, ...range }],
-        ...more,
-      });
-    const formatOf = (memory: AgentMemory) => JSON.parse(encodeCache(memory)).format;
-    const [former, present] = ["diskmesh-agent-cache-2", "diskmesh-agent-cache-3"];
-    expect(JSON.parse(encodeCache(remembered({}))).devices.a.session).to.include(session);
-    expect([remembered({}), emptyMemory(HOST)].map(formatOf)).to.deep.equal([former, former]);
-    const access = { blockAddress: "", sessionKey: "" };
-    const exported = { deviceId: "a" as DeviceId, hostId: HOST, sizeBytes: 4096, offsetBytes: 4096, ...access };
-    const spec = { diskId: "disk-1" as DiskId, sessionNumber: 7, blockSizeBytes: 4096, extents: [exported] };
-    const ofRuns = [
-      remembered({ sizeBytes: 4096 }),
-      remembered({}, { floor: 3 }),
-      decideExport(remembered({}), spec).memory,
-    ];
-    expect(ofRuns.map(formatOf)).to.deep.equal([present, present, present]);
-    for (const memory of [remembered({}), ...ofRuns]) expect(decode(encodeCache(memory))).to.deep.equal(memory);
-  });
-
   it("are read as they were written", () => {
     expect(decode(encodeCache(full()))).to.deep.equal(full());
     expect(decode(encodeCache(emptyMemory(HOST)))).to.deep.equal(emptyMemory(HOST));

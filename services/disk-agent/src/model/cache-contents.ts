@@ -25,29 +25,10 @@ const FORMAT = "diskmesh-agent-cache-3";
 /** Format of 0.1.0, in which a device has one session, of all its bytes. */
 const FORMER_FORMAT = "diskmesh-agent-cache-2";
 
-/**
- * Encodes the memory as text, which the caller seals with a checksum. While no disk has a part of a device, the text is in
- * the format of 0.1.0, which such an agent can take back.
- */
-export function encodeCache(memory: AgentMemory): string {
-  const { devices, exports, ...rest } = memory;
-  const isFormer = [...devices.values()].every(hasOnlyWhole) && [...exports.values()].every(hasNoOffset);
-  const format = isFormer ? FORMER_FORMAT : FORMAT;
-  const encoded = [...devices].map(([deviceId, device]) => [deviceId, isFormer ? formerDevice(device) : device]);
-  return `${JSON.stringify({ format, ...rest, devices: Object.fromEntries(encoded), exports: Object.fromEntries(exports), complete: true })}\n`;
-}
-
-function hasOnlyWhole({ sessions = [], floor }: DeviceMemory): boolean {
-  return floor === undefined && sessions.every(({ offsetBytes, sizeBytes }) => offsetBytes === 0 && sizeBytes === 0);
-}
-
-function hasNoOffset({ spec }: ExportMemory): boolean {
-  const devices = (spec?.extents ?? []).flatMap(({ target, ...extent }) => [extent, ...(target ? [target] : [])]);
-  return devices.every(({ offsetBytes = 0 }) => offsetBytes === 0);
-}
-
-function formerDevice({ sessions, ...device }: DeviceMemory): object {
-  return { ...device, session: sessions?.[0] };
+/** Encodes the memory as text, which the caller seals with a checksum. */
+export function encodeCache({ devices, exports, ...rest }: AgentMemory): string {
+  const maps = { devices: Object.fromEntries(devices), exports: Object.fromEntries(exports) };
+  return `${JSON.stringify({ format: FORMAT, ...rest, ...maps, complete: true })}\n`;
 }
 
 /**

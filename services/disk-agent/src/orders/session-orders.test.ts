@@ -79,7 +79,7 @@ describe("sessions", () => {
   it("are on disk before they are granted", async () => {
     await fixture.openSession("a", 7);
     const cache = JSON.parse(latestText(readFileSync(join(fixture.folder, "cache.json"), "utf8")));
-    expect(cache.devices.a.session.number).to.equal(7);
+    expect(cache.devices.a.sessions[0].number).to.equal(7);
   });
 
   it("need an attached device, except fences", async () => {
