@@ -1,8 +1,8 @@
 import * as nodeFiles from "node:fs/promises";
 import { type HostId, type Logger, messageOf } from "@diskmesh/domain";
-import { decodeCache, encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory } from "../model/memory.js";
 import { forgetLabelSessions } from "../model/sessions.js";
+import { decodeCache, encodeCache } from "./cache-contents.js";
 import { CacheFile, type CacheFileSystem, type ReadFile, readIfThere } from "./cache-file.js";
 import { hasEarlierLife } from "./earlier-life.js";
 import { Ledger } from "./ledger.js";

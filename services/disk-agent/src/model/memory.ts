@@ -107,7 +107,7 @@ export interface ExportExtent extends ExportDevice {
   readonly target?: ExportTarget | undefined;
 }
 
-interface ExportTarget extends ExportDevice {
+export interface ExportTarget extends ExportDevice {
   /** Maximum rate of copying; 0 for no limit. */
   readonly bytesPerSecond: number;
   /**

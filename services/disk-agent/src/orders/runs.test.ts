@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { decodeCache } from "../cache/cache-contents.js";
 import { latestText } from "../cache/slots.js";
-import { decodeCache } from "../model/cache-contents.js";
 import type { Run } from "../model/runs.js";
 import { DeviceFixture, LEADER, runOf } from "../testing/device-fixture.js";
 

@@ -2,12 +2,12 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { expect } from "chai";
-import { unseal } from "../cache/seal.js";
-import { latestText } from "../cache/slots.js";
+import { decideExport, decideUnexport } from "../model/exports.js";
+import { type AgentMemory, emptyMemory, withDevice } from "../model/memory.js";
+import { WHOLE_DEVICE } from "../model/runs.js";
 import { decodeCache, encodeCache } from "./cache-contents.js";
-import { decideExport, decideUnexport } from "./exports.js";
-import { type AgentMemory, emptyMemory, withDevice } from "./memory.js";
-import { WHOLE_DEVICE } from "./runs.js";
+import { unseal } from "./seal.js";
+import { latestText } from "./slots.js";
 
 const HOST = "host-1" as HostId;
 
@@ -69,7 +69,7 @@ describe("the cache's contents", () => {
     ["another host's", encodeCache(emptyMemory("host-2" as HostId)), /belongs to host "host-2"/],
     ["another format", text.replace("agent-cache-3", "agent-cache-9"), /format/],
     ["no JSON", "hello", /JSON/],
-    ["a list", "[]", /not an object/],
+    ["a list", "[]", /^cache: .*expected object/],
     ["a negative generation", text.replace('"tabletGeneration":4', '"tabletGeneration":-4'), /tabletGeneration/],
     ["former incarnations that are no list", text.replace('["parent"]', '"parent"'), /formerIncarnations/],
     ["a former incarnation that is no text", text.replace('["parent"]', "[7]"), /formerIncarnations/],
