@@ -274,7 +274,7 @@ export class DeviceFile {
 
   #release(identity: string, device: FileUser): void {
     const held = this.#options.heldBytes.get(identity);
-    held?.release(device, device.range);
+    held?.release(device);
     if (held?.isEmpty) this.#options.heldBytes.delete(identity);
   }
 
