@@ -165,7 +165,7 @@ export class CacheFile<Contents> {
 export type ReadFile = { readonly text: string } | { readonly problem: string };
 
 /** Returns the text of a file; undefined when it does not exist. */
-export async function readIfThere(path: string, files: CacheFileSystem = nodeFiles): Promise<ReadFile | undefined> {
+export async function readIfThere(path: string, files: CacheFileSystem): Promise<ReadFile | undefined> {
   try {
     return { text: await files.readFile(path, "utf8") };
   } catch (error) {

@@ -1,7 +1,6 @@
-import * as nodeFiles from "node:fs/promises";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
-import type { CacheFileSystem } from "./cache-file.js";
+import { type CacheFileSystem, readIfThere } from "./cache-file.js";
 
 const TEXT =
   "An agent has run with this folder. Without its cache it opens no device before it has registered; " +
@@ -11,18 +10,9 @@ const TEXT =
  * Returns whether an agent has run here before. The evidence is a mark file outside the cache, or any cache file
  * (`hasCache`). Creates a missing mark file durably, before the agent remembers anything.
  */
-export async function hasEarlierLife(
-  markFile: string,
-  hasCache: boolean,
-  files: CacheFileSystem = nodeFiles,
-): Promise<boolean> {
-  try {
-    await files.readFile(markFile, "utf8");
-    return true;
-  } catch (error) {
-    // Any other error means that the file exists.
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") return true;
-  }
+export async function hasEarlierLife(markFile: string, hasCache: boolean, files: CacheFileSystem): Promise<boolean> {
+  // A mark that cannot be read is there.
+  if ((await readIfThere(markFile, files)) !== undefined) return true;
   try {
     await replaceFile(markFile, TEXT, { files });
   } catch (error) {
