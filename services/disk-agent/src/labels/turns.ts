@@ -1,5 +1,6 @@
 import { messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { DeviceTable } from "../devices/device-table.js";
+import { inTime } from "../devices/in-time.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 
 /** Why an order was not carried out. */
@@ -27,16 +28,11 @@ export class Turns {
   /** Resolves once the work is done, or to the reason why it is not, after the answer timeout at the latest. */
   async do({ subject, name, what }: Job, work: () => Promise<Refusal | undefined>): Promise<Refusal | undefined> {
     const key = `${subject} ${name}`;
-    const running = this.#running.get(key) ?? this.#begin(subject, what, work);
+    const begin = () => this.#begin(subject, what, work).finally(() => this.#running.delete(key));
+    const running = this.#running.get(key) ?? begin();
     this.#running.set(key, running);
-    let ended: { readonly refusal: Refusal | undefined } | undefined;
-    void running.then((refusal) => {
-      this.#running.delete(key);
-      ended = { refusal };
-      this.#devices.changes.touch();
-    });
-    const answer = await this.#devices.until(() => ended);
-    return answer === undefined ? { outcome: "pending", message: `${what} is being written` } : answer.refusal;
+    const ended = await inTime(this.#devices, running);
+    return ended === undefined ? { outcome: "pending", message: `${what} is being written` } : ended.result;
   }
 
   async #begin(subject: string, what: string, work: () => Promise<Refusal | undefined>): Promise<Refusal | undefined> {

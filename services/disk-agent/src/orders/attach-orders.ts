@@ -2,6 +2,7 @@ import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import { differenceFrom, whyUnseen } from "../devices/device-place.js";
 import type { DeviceTable } from "../devices/device-table.js";
+import { inTime } from "../devices/in-time.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import type { DeviceFailure } from "../files/device-file.js";
 import type { FileFacts } from "../files/open-file.js";
@@ -35,7 +36,8 @@ export class AttachOrders {
   async #attach(order: DeviceOrder, device: Device): Promise<Came> {
     const { expected } = order;
     if (device.attached) {
-      await this.#look(device);
+      // The path may name another file now.
+      await inTime(this.#devices, device.file.look());
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
     }
     const { held } = device.file;
@@ -78,16 +80,6 @@ export class AttachOrders {
     const open = legs.sessions.length > 0 ? `, and runs of it are open in sessions ${legs.sessions.join(", ")}` : "";
     const message = `device file ${JSON.stringify(config.path)} is ${file.phase}, with ${inFlight} operations in flight${open}`;
     return came ?? { outcome: "pending", message, waiting: device.waiting };
-  }
-
-  /** Checks, within the answer timeout, which file the path names now. */
-  async #look(device: Device): Promise<void> {
-    let looked = false;
-    void device.file.look().then(() => {
-      looked = true;
-      this.#devices.changes.touch();
-    });
-    await this.#devices.until(() => looked || undefined);
   }
 
   /** Refuses I/O on the held file, and waits until it is closed. Does not wait when other devices hold the file. */

@@ -2,6 +2,7 @@ import { isKnownSame, messageOf, OutdatedError, type Stamp } from "@diskmesh/dom
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
+import { inTime } from "../devices/in-time.js";
 import { type DeviceOutcome, isGranted } from "../devices/outcome.js";
 import type { FileOpener, OpenHandle } from "../files/open-file.js";
 import {
@@ -43,8 +44,8 @@ interface Written {
 interface Writing {
   readonly number: number;
   readonly labelId: string | undefined;
-  /** Undefined until the write and its session have ended. */
-  came: Written | undefined;
+  /** Resolves once the write and its session have ended. */
+  readonly came: Promise<Written>;
 }
 
 interface LabelOptions {
@@ -93,13 +94,7 @@ export class Labels {
   async look(): Promise<void> {
     const { devices } = this.#options;
     const unread = devices.all().filter((device) => !this.#isKnown(device));
-    let left = unread.length;
-    for (const device of unread)
-      void this.#read(device).finally(() => {
-        left -= 1;
-        devices.changes.touch();
-      });
-    await devices.until(() => (left === 0 ? true : undefined));
+    await inTime(devices, Promise.all(unread.map((device) => this.#read(device))));
   }
 
   /** Writes the label in the session, or zeros without a label. The session is forgotten when that is done. */
@@ -109,9 +104,9 @@ export class Labels {
       return { outcome: { ...run, outcome, message, stamp } };
     };
     const device = devices.get(run.deviceId);
-    const answerOf = async (writing: Writing): Promise<Written> => {
-      const written = await devices.until(() => writing.came);
-      return written ?? answer("pending", `the label of device ${device.id} is being written`);
+    const answerOf = async ({ came }: Writing): Promise<Written> => {
+      const written = await inTime(devices, came);
+      return written?.result ?? answer("pending", `the label of device ${device.id} is being written`);
     };
     const begun = this.#writing.get(device);
     if (begun?.number === number && begun.labelId === label?.labelId) return answerOf(begun);
@@ -127,19 +122,15 @@ export class Labels {
       void end().catch(() => undefined);
       return opened ? { outcome: opened } : answer("unknown_device", "");
     }
-    const writing: Writing = { number, labelId: label?.labelId, came: undefined };
-    this.#writing.set(device, writing);
-    void this.#write(device, number, { label, wereUsers })
+    const came = this.#write(device, number, { label, wereUsers })
       .then(
         (): Written => ({ ...answer("done", ""), label }),
         (error: unknown) => answer(error instanceof OutdatedError ? "outdated" : "io_error", messageOf(error)),
       )
       .then((written) => end().then(() => written))
-      .catch((error: unknown) => answer("io_error", messageOf(error)))
-      .then((written) => {
-        writing.came = written;
-        devices.changes.touch();
-      });
+      .catch((error: unknown) => answer("io_error", messageOf(error)));
+    const writing = { number, labelId: label?.labelId, came };
+    this.#writing.set(device, writing);
     return answerOf(writing);
   }
 
