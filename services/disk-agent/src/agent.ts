@@ -46,7 +46,7 @@ import { openAnyPart, serveHolders } from "./wiring.js";
 import { listenForCsiDrivers } from "./workers/csi-socket.js";
 import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
-import { keepWireGuard } from "./workers/wireguard-check.js";
+import { tidyWireGuard } from "./workers/wireguard-check.js";
 
 /** Starts cache, devices and exports, then the APIs. Returns the function that applies a reloaded config. */
 export async function startAgent(
@@ -80,8 +80,7 @@ export async function startAgent(
   });
   const address = await serveRegistryApi(lifecycle, context, readiness, log);
   registerWithRegistry(lifecycle, context, address, { ...edges, io, readiness });
-  watchDevices(lifecycle, context, { clock: edges.clock, log });
-  keepWireGuard(lifecycle, context, edges);
+  watchDevices(lifecycle, context, { ...edges, log });
   const csiDrivers = lifecycle.use("watch of csi-drivers", new CsiDrivers({ clock: edges.clock, log }));
   lifecycle.use("socket for csi-drivers", await listenForCsiDrivers(folders.csiSocket, csiDrivers, log));
   await serveDirectorFace(lifecycle, context, links, readiness, log);
@@ -333,11 +332,11 @@ export function registerWithRegistry(
   });
 }
 
-/** Checks the devices and the drivers periodically. */
+/** Checks the devices, and the peers of WireGuard, periodically. */
 export function watchDevices(
   lifecycle: Lifecycle,
   context: AgentContext,
-  { clock, log }: Pick<AgentEdges, "clock"> & { readonly log: Logger },
+  { clock, nvme, log }: Pick<AgentEdges, "clock" | "nvme"> & { readonly log: Logger },
 ): void {
   const { limits, checks, ledger, exports, orders, registrationDue } = context;
   const stop = new AbortController();
@@ -364,6 +363,13 @@ export function watchDevices(
       everyMs: limits.probeIntervalMs,
       work: () => checks.prober.look(),
     }),
+    nvme &&
+      repeat({
+        ...common,
+        what: "WireGuard check",
+        everyMs: limits.rescanIntervalMs,
+        work: () => tidyWireGuard(nvme, ledger.memory),
+      }),
   ]);
   lifecycle.use("device checks", async () => {
     stop.abort(new Error("the agent is stopping"));
