@@ -30,7 +30,7 @@ describe("diskmesh pki and nats-config", () => {
       servers: [server?.address ?? ""],
       tls: certificateFiles(within, name),
       name,
-      reconnect: { stepMs: 20, maxMs: 200 },
+      reconnect: { minDelayMs: 20, maxDelayMs: 200 },
     });
     connections.push(connection);
     return connection;

@@ -5,7 +5,7 @@ import { InvalidArgumentError, silentLogger, UnavailableError } from "@diskmesh/
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { connectNats, reconnectDelayMs } from "./connection.js";
+import { connectNats } from "./connection.js";
 import { TestServer } from "./testing/test-server.js";
 
 const until = (condition: () => boolean): Promise<boolean> => eventually(condition);
@@ -67,7 +67,7 @@ describe("a connection to NATS", () => {
       servers: [server.nats.address],
       tls: { ...server.certs.files("director"), caFile: join(folder, "ca.pem"), revokedFile },
       name: "director",
-      reconnect: { stepMs: 20, maxMs: 100 },
+      reconnect: { minDelayMs: 20, maxDelayMs: 100 },
     });
     try {
       let why: string | undefined = "";
@@ -102,7 +102,7 @@ describe("a connection to NATS", () => {
       tls,
       tlsSection: "nats.tls",
       name: "director",
-      reconnect: { stepMs: 20, maxMs: 100 },
+      reconnect: { minDelayMs: 20, maxDelayMs: 100 },
     });
     try {
       let losses = 0;
@@ -144,13 +144,5 @@ describe("a connection to NATS", () => {
     const connection = await connectNats({ servers: ["127.0.0.1:1"], tls, name: "t" });
     await connection.close();
     expect(() => connection.publish("x", Buffer.from(""))).to.throw(UnavailableError);
-  });
-
-  it("waits a step longer after each failure, up to a limit, with half of the wait random", () => {
-    const limits = { stepMs: 2_000, maxMs: 10_000 };
-    expect([1, 2, 5, 6, 100].map((failures) => reconnectDelayMs(failures, limits, 1))).to.deep.equal([
-      2_000, 4_000, 10_000, 10_000, 10_000,
-    ]);
-    expect(reconnectDelayMs(2, limits, 0)).to.equal(2_000);
   });
 });

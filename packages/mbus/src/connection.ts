@@ -2,6 +2,8 @@ import { X509Certificate } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import {
+  type BackoffLimits,
+  backoffMs,
   hostPortOf,
   InvalidArgumentError,
   type Logger,
@@ -24,17 +26,9 @@ export interface NatsOptions {
   readonly tlsSection?: string;
   /** Client name in the server's monitoring. */
   readonly name: string;
-  readonly connectTimeoutMs?: number;
-  readonly reconnect?: ReconnectLimits;
+  /** Limits of the wait between connection attempts. */
+  readonly reconnect?: BackoffLimits;
   readonly log?: Logger;
-  /** Returns a number in [0, 1). */
-  readonly random?: () => number;
-}
-
-/** Limits of the wait between connection attempts, which grows by one step per failed attempt. */
-export interface ReconnectLimits {
-  readonly stepMs: number;
-  readonly maxMs: number;
 }
 
 export interface Subscription {
@@ -56,7 +50,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const FLUSH_TIMEOUT_MS = 1_000;
 /** Delay before a refused subscription is repeated, because an operator may permit it without closing the connection. */
 const SUBSCRIBE_AGAIN_MS = 2_000;
-const RECONNECT: ReconnectLimits = { stepMs: 2_000, maxMs: 10_000 };
+const RECONNECT: BackoffLimits = { minDelayMs: 2_000, maxDelayMs: 10_000 };
 
 // The connection counts as lost after two unanswered pings, so within 15 s.
 const PING_INTERVAL_MS = 5_000;
@@ -204,8 +198,7 @@ export class NatsConnection {
   }
 
   async #keepConnected(servers: readonly Server[]): Promise<void> {
-    const limits = this.#options.reconnect ?? RECONNECT;
-    const random = this.#options.random ?? Math.random;
+    const { reconnect = RECONNECT } = this.#options;
     let failures = 0;
     for (let attempt = 0; !this.#closing.signal.aborted; attempt++) {
       const server = servers[attempt % servers.length] as Server;
@@ -217,9 +210,7 @@ export class NatsConnection {
         this.#log.warn({ server: server.address, error: why }, "NATS connection failed");
         this.#changed(`${server.address}: ${why}`);
       }
-      failures++;
-      const delayMs = reconnectDelayMs(failures, limits, random());
-      await sleep(delayMs, undefined, { signal: this.#closing.signal }).catch(() => {});
+      await sleep(backoffMs(failures++, reconnect), undefined, { signal: this.#closing.signal }).catch(() => {});
     }
   }
 
@@ -320,12 +311,6 @@ export class NatsConnection {
   }
 }
 
-/** Returns the wait before the next attempt. Half of it is random, because many agents lose the same server at once. */
-export function reconnectDelayMs(failures: number, limits: ReconnectLimits, random: number): number {
-  const fullMs = Math.min(limits.maxMs, limits.stepMs * failures);
-  return Math.round(fullMs / 2 + (fullMs / 2) * random);
-}
-
 function connectionOptions(
   options: NatsOptions,
   server: Server,
@@ -345,7 +330,7 @@ function connectionOptions(
     servers: [server.address],
     tls,
     name: options.name,
-    timeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+    timeout: CONNECT_TIMEOUT_MS,
     pingInterval: PING_INTERVAL_MS,
     maxPingOut: PINGS_UNANSWERED,
     reconnect: false,

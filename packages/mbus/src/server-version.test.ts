@@ -71,7 +71,7 @@ describe("versions of nats-server", () => {
         servers: [`localhost:${port}`],
         tls: server.certs.files("director"),
         name: "director",
-        reconnect: { stepMs: 20, maxMs: 100 },
+        reconnect: { minDelayMs: 20, maxDelayMs: 100 },
         log: { debug: line, info: line, warn: line, error: line },
       });
       links.push(link);

@@ -49,7 +49,7 @@ describe("the configuration of nats-server", () => {
       servers: [layout.natsAddress],
       tls: layout.tlsFiles(certificate),
       name: certificate,
-      reconnect: { stepMs: 60_000, maxMs: 60_000 },
+      reconnect: { minDelayMs: 60_000, maxDelayMs: 60_000 },
       log: { debug: line, info: line, warn: line, error: line },
     });
     try {

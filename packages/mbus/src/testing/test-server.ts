@@ -36,7 +36,7 @@ export class TestServer {
       servers: [this.nats.address],
       tls: this.certs.files(name),
       name,
-      reconnect: { stepMs: 20, maxMs: 100 },
+      reconnect: { minDelayMs: 20, maxDelayMs: 100 },
     });
     this.#connections.push(connection);
     return connection;

@@ -62,7 +62,7 @@ describe("agents with their own certificates, admitted by the director's auth ca
       servers: [director.nats.address],
       tls: files,
       name: "test",
-      reconnect: { stepMs: 50, maxMs: 200 },
+      reconnect: { minDelayMs: 50, maxDelayMs: 200 },
       log: { debug: note, info: note, warn: note, error: note },
     });
     connections.push(connection);

@@ -72,7 +72,7 @@ export class TestAgent {
       servers: [this.natsAddress],
       tls: this.certs.files(`disk-agent-${this.agentId}`),
       name: this.agentId,
-      reconnect: { stepMs: 50, maxMs: 200 },
+      reconnect: { minDelayMs: 50, maxDelayMs: 200 },
     });
     this.#nats = nats;
     this.#server = new AgentServer({
