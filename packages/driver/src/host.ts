@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Logger, NotFoundError, Redactor } from "@diskmesh/domain";
 import { allEnded, histogramOf, observe } from "@diskmesh/metrics";
+import { Changes } from "@diskmesh/service";
 import type { DriversConfig } from "./config.js";
 import { ControlGroup } from "./control-group.js";
 import type { DriverCall } from "./driver-process.js";
@@ -66,7 +67,7 @@ export class DriverHost {
   readonly #timer: NodeJS.Timeout;
   readonly #limits: DriverLimits;
   readonly #unobserve: () => void;
-  #waiting: (() => void)[] = [];
+  readonly #changes = new Changes<void>();
   #revision: string | undefined;
 
   constructor({
@@ -100,8 +101,8 @@ export class DriverHost {
 
   /** Resolves when each driver has loaded or failed. */
   async settled(): Promise<void> {
-    while (this.#drivers.some(({ state }) => state === "starting"))
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    using changes = this.#changes.watch();
+    while (this.#drivers.some(({ state }) => state === "starting")) await changes.changed();
   }
 
   drivers(): ShownDriver[] {
@@ -196,9 +197,7 @@ export class DriverHost {
 
   #onChange(): void {
     this.#revision = undefined;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const wake of waiting) wake();
+    this.#changes.touch();
   }
 
   async #checkLimits(): Promise<void> {

@@ -1,3 +1,5 @@
+import { Changes } from "@diskmesh/service";
+
 /** How far a call is: a whole percent, and a line for people. */
 export interface Progress {
   readonly percent: number;
@@ -26,7 +28,7 @@ export class ProgressFeed {
   #publishedAtMs = Number.NEGATIVE_INFINITY;
   #told: Progress | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #next = newSignal();
+  readonly #published = new Changes<void>();
   latest: PublishedProgress | undefined;
 
   tell(progress: Progress): void {
@@ -38,7 +40,8 @@ export class ProgressFeed {
 
   /** Resolves once a progress with a higher number is published. */
   async after(number: number): Promise<void> {
-    while ((this.latest?.number ?? 0) <= number) await this.#next.promise;
+    using published = this.#published.watch();
+    while ((this.latest?.number ?? 0) <= number) await published.changed();
   }
 
   close(): void {
@@ -51,16 +54,6 @@ export class ProgressFeed {
     if (this.#told === undefined || (this.#told.percent === percent && this.#told.text === text)) return;
     this.#publishedAtMs = performance.now();
     this.latest = { ...this.#told, number: (this.latest?.number ?? 0) + 1 };
-    const { resolve } = this.#next;
-    this.#next = newSignal();
-    resolve();
+    this.#published.touch();
   }
-}
-
-function newSignal(): { readonly promise: Promise<void>; readonly resolve: () => void } {
-  let resolve = (): void => {};
-  const promise = new Promise<void>((then) => {
-    resolve = then;
-  });
-  return { promise, resolve };
 }
