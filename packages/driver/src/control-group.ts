@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { namesIn } from "./process-group.js";
 
 const PREFIX = "diskmesh-driver-";
 const REMOVE_RETRY_MS = 20;
@@ -108,14 +109,6 @@ function textOf(file: string): string {
     return readFileSync(file, "latin1");
   } catch {
     return "";
-  }
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
   }
 }
 

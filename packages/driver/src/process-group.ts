@@ -83,7 +83,8 @@ export function killGroup(pid: number, mark: string): void {
 }
 
 function markedProcesses(mark: string): number[] {
-  return numbersIn("/proc").filter((pid) => {
+  const pids = namesIn("/proc").map(Number).filter(Number.isInteger);
+  return pids.filter((pid) => {
     try {
       return readFileSync(`/proc/${pid}/environ`, "latin1").includes(`${MARK}=${mark}\0`);
     } catch {
@@ -92,9 +93,10 @@ function markedProcesses(mark: string): number[] {
   });
 }
 
-function numbersIn(folder: string): number[] {
+/** Returns the names in a folder; none when it cannot be read. */
+export function namesIn(folder: string): string[] {
   try {
-    return readdirSync(folder).map(Number).filter(Number.isInteger);
+    return readdirSync(folder);
   } catch {
     return [];
   }

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createConnection, type Socket } from "node:net";
 import { ByteReader } from "./byte-reader.js";
 import { greetServer, type OpenedExport, openExport } from "./client-handshake.js";
@@ -61,10 +62,7 @@ export class NbdClient {
     await using name = await shortSocketPath(options.socketPath);
     const socket = createConnection(name.path);
     try {
-      await new Promise<void>((resolve, reject) => {
-        socket.once("connect", resolve);
-        socket.once("error", reject);
-      });
+      await once(socket, "connect");
       socket.on("error", () => undefined);
       const reader = new ByteReader(socket);
       await greetServer(reader, socket);

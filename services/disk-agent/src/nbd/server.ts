@@ -1,7 +1,9 @@
+import { once } from "node:events";
 import { chmodSync } from "node:fs";
 import { lstat } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { diskFullError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { withinMs } from "@diskmesh/service";
 import { IoCounters } from "../base/io-counters.js";
 import type { DiskPart } from "../parts/disk-part.js";
 import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
@@ -114,12 +116,7 @@ export class NbdServer {
   async close(drainTimeoutMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const drained = Promise.all([...this.#connections].map((connection) => connection.drain()));
-    let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, drainTimeoutMs);
-    });
-    await Promise.race([drained, timeout]);
-    clearTimeout(timer);
+    await withinMs(drainTimeoutMs, drained);
     for (const connection of this.#connections) connection.close();
     await closed;
     await this.#shortName[Symbol.asyncDispose]();
@@ -127,25 +124,17 @@ export class NbdServer {
 }
 
 /** Returns a server that listens at the path, accessible to its owner only. */
-function bound(path: string, accept: (socket: Socket) => void, maxConnections: number): Promise<Server> {
+async function bound(path: string, accept: (socket: Socket) => void, maxConnections: number): Promise<Server> {
   // allowHalfOpen, because a client may end its side and still read its last answers.
   const server = createServer({ allowHalfOpen: true }, accept);
   server.maxConnections = maxConnections;
-  return new Promise((resolve, reject) => {
-    const fail = (error: unknown): void => {
-      server.close();
-      reject(error);
-    };
-    server.once("error", fail);
-    server.listen(path, () => {
-      server.off("error", fail);
-      try {
-        // Synchronous, like Node's own bind, because a round trip to another thread takes ten times as long.
-        chmodSync(path, 0o600);
-        resolve(server);
-      } catch (error) {
-        fail(error);
-      }
-    });
-  });
+  try {
+    await once(server.listen(path), "listening");
+    // Synchronous, like Node's own bind, because a round trip to another thread takes ten times as long.
+    chmodSync(path, 0o600);
+    return server;
+  } catch (error) {
+    server.close();
+    throw error;
+  }
 }

@@ -1,5 +1,6 @@
+import { once } from "node:events";
 import { chmod } from "node:fs/promises";
-import { createServer, type Server, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { isJsonObject, type Logger, messageOf } from "@diskmesh/domain";
 import type { CsiDriverReport, CsiDrivers } from "@diskmesh/service";
@@ -33,7 +34,7 @@ export async function listenForCsiDrivers(
   try {
     // A killed agent left its socket. The base folder has one agent at a time.
     await removeFile(path);
-    await listening(server, shortName.path);
+    await once(server.listen(shortName.path), "listening");
     await chmod(path, 0o600);
   } catch (error) {
     log.warn({ path, error: messageOf(error) }, "socket for csi-drivers not made: one that hangs is not noticed");
@@ -45,16 +46,6 @@ export async function listenForCsiDrivers(
       await shortName[Symbol.asyncDispose]();
     },
   };
-}
-
-function listening(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(path, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
 }
 
 function readReport(socket: Socket, onLine: (line: string) => void): void {
