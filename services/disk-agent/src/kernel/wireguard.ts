@@ -1,9 +1,9 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from "node:crypto";
+import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { formatHostPort, type HostId, messageOf, parseHostPort } from "@diskmesh/domain";
 import { Slots } from "@diskmesh/service";
-import { ipAddressOf } from "../host/ip-address.js";
 import { dividePeers, filterRules } from "../model/wireguard.js";
 import type { Verbs } from "./verbs.js";
 import { innerAddressOf, interfaceOf } from "./wireguard-names.js";
@@ -90,7 +90,7 @@ export class WireGuard {
     this.#reaching.push(hostId);
     try {
       const { host, port } = parseHostPort("endpoint", endpoint);
-      const address = formatHostPort({ host: await ipAddressOf(host), port });
+      const address = formatHostPort({ host: (await lookup(host)).address, port });
       await this.#turns.run(async () => {
         if (isNew) await this.#run(`the former WireGuard peer of host ${hostId}`, REMOVE_PEERS, [publicKey]);
         await this.#setPeer(hostId, publicKey, address);

@@ -78,7 +78,7 @@ export class NbdClient {
    * `silenceTimeoutMs` while it owes an answer.
    */
   static async connectOverTls(
-    target: TlsTarget & { readonly exportName?: string },
+    target: TlsTarget,
     limits: { readonly signal: AbortSignal; readonly silenceTimeoutMs: number },
   ): Promise<NbdClient> {
     const socket = await connectOverTls(target, limits);
@@ -92,7 +92,7 @@ export class NbdClient {
         if (client === undefined || client.#pending.size > 0) socket.destroy();
       });
       const reader = new ByteReader(socket);
-      client = new NbdClient(socket, reader, await openExport(reader, socket, target.exportName ?? ""));
+      client = new NbdClient(socket, reader, await openExport(reader, socket, ""));
       return client;
     } catch (error) {
       socket.destroy();

@@ -20,10 +20,9 @@ export const REPLY = {
   ERR_INVALID: 0x80000003,
   ERR_TLS_REQD: 0x80000005,
   ERR_UNKNOWN: 0x80000006,
-  ERR_TOO_BIG: 0x80000009,
 } as const;
 
-export const INFO = { EXPORT: 0, NAME: 1, DESCRIPTION: 2, BLOCK_SIZE: 3 } as const;
+export const INFO = { EXPORT: 0, DESCRIPTION: 2, BLOCK_SIZE: 3 } as const;
 
 export const TRANSMISSION = {
   HAS_FLAGS: 1,

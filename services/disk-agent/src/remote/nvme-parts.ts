@@ -1,8 +1,8 @@
+import { lookup } from "node:dns/promises";
 import { type DeviceId, type Logger, parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
 import type { RemoteKernelParts } from "../engines/kernel-engine.js";
 import type { KernelPart, TakenPart } from "../engines/kernel-part.js";
-import { ipAddressOf } from "../host/ip-address.js";
 import type { Nvme } from "../kernel/nvme.js";
 import type { FoundNamespace } from "../kernel/nvme-host.js";
 import { fleetOf, isSubsystemOf, type NamespaceName, type NvmeAddress } from "../kernel/nvme-names.js";
@@ -108,7 +108,7 @@ class NvmePart implements KernelPart {
         { about: { device_id: this.deviceId } },
       );
     const wireguard = this.#wireguard;
-    if (wireguard === undefined) return this.#connect(name, nqn, { host: await ipAddressOf(host), port });
+    if (wireguard === undefined) return this.#connect(name, nqn, { host: (await lookup(host)).address, port });
     if (!isPublicKey(publicKey))
       throw new UnavailableError(`host ${name.hostId} answered with no public key of WireGuard`, {
         about: { device_id: this.deviceId },
