@@ -18,7 +18,6 @@ export class DriveErrors {
   readonly #file: FileHandle;
   readonly #log: Logger;
   readonly #buffer = Buffer.alloc(RECORD_BYTES);
-  #looking: Promise<void> | undefined;
 
   private constructor(file: FileHandle, log: Logger) {
     this.#file = file;
@@ -38,18 +37,7 @@ export class DriveErrors {
   }
 
   /** Notes the errors that were logged since the last look at the devices whose bytes they are. */
-  look(devices: Pick<DeviceTable, "all" | "hardwareErrors">): Promise<void> {
-    this.#looking ??= this.#look(devices).finally(() => {
-      this.#looking = undefined;
-    });
-    return this.#looking;
-  }
-
-  close(): Promise<void> {
-    return this.#file.close();
-  }
-
-  async #look(devices: Pick<DeviceTable, "all" | "hardwareErrors">): Promise<void> {
+  async look(devices: Pick<DeviceTable, "all" | "hardwareErrors">): Promise<void> {
     const { errors } = await this.#take();
     if (errors.length === 0) return;
     for (const device of devices.all()) {
@@ -62,6 +50,10 @@ export class DriveErrors {
       devices.hardwareErrors.note(device.id, message);
       this.#log.error({ deviceId: device.id, errors: ofDevice.length, error: message }, "drive has failed I/O");
     }
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
   }
 
   async #take(): Promise<{ readonly errors: readonly DriveError[]; readonly isFull: boolean }> {
