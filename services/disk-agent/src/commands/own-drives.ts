@@ -33,7 +33,7 @@ export async function findOwnDrives(config: DriveConfig): Promise<OwnDrives> {
     const number = deviceNumber(facts.rdev);
     if (drives.has(number)) continue;
     const problem = await problemOfOpen(path);
-    if (problem === undefined || (agent !== undefined && (await holderOf(facts, pidOf(agent))) === agent))
+    if (problem === undefined || (agent !== undefined && (await holderOf(facts)) === agent))
       drives.set(number, { path, number });
     else leftOut.push(`${JSON.stringify(path)}: ${problem}${await holdersText(number)}`);
   }
@@ -80,5 +80,3 @@ async function holdersText(number: string): Promise<string> {
   const names = await readdir(join("/sys/dev/block", number, "holders")).catch(() => []);
   return names.length === 0 ? "" : `, by ${names.join(", ")}`;
 }
-
-const pidOf = (agent: string): number | undefined => Number(/\d+/.exec(agent)?.[0]) || undefined;
