@@ -2,7 +2,6 @@ import { existsSync, realpathSync } from "node:fs";
 import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
-import { removeFile } from "./remove-file.js";
 
 export interface BaseFolder {
   readonly cacheFile: string;
@@ -48,7 +47,6 @@ export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
     await chmod(folders.exports, 0o700);
     await mkdir(folders.dynamicDisks, { recursive: true });
     await mkdir(folders.persistentDisks, { recursive: true });
-    await removeFile(`${folders.cacheFile}.new`);
   } catch (error) {
     const text = `base folder ${JSON.stringify(baseFolder)} cannot be used`;
     const noRoom = diskFullError(error, text, baseFolder);
