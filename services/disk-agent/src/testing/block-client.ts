@@ -3,12 +3,9 @@ import { constants, readFileSync, realpathSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { basename } from "node:path";
 import { promisify } from "node:util";
+import { alignedBuffer } from "../host/direct-read.js";
 import { SECTOR_BYTES } from "../model/mapped-devices.js";
 
-/** The compiler knows it in browsers only. */
-declare const WebAssembly: { Memory: new (of: { initial: number }) => { readonly buffer: ArrayBuffer } };
-
-const PAGE_BYTES = 65_536;
 const BUFFER_BYTES = 4 * 1024 * 1024;
 const BLOCK_BYTES = 4_096;
 
@@ -113,9 +110,4 @@ export async function beginBlockFlood(link: string, depth: number): Promise<Bloc
   };
   const running = Promise.all(Array.from({ length: depth }, (_, index) => write(index)));
   return { writes: () => writes, errors, ended: running.finally(() => file.close()) };
-}
-
-/** Returns memory at an address that O_DIRECT takes: that of WebAssembly begins at a page. */
-function alignedBuffer(sizeBytes: number): Buffer {
-  return Buffer.from(new WebAssembly.Memory({ initial: Math.ceil(sizeBytes / PAGE_BYTES) }).buffer, 0, sizeBytes);
 }
