@@ -48,6 +48,7 @@ function parseText(field: string, value: string, pattern: RegExp, maxLength: num
   return value;
 }
 
+/** Returns whether a text is an id, which `parseId` accepts. */
 export const isId = (value: string): boolean => value.length <= MAX_ID_LENGTH_BYTES && ID_PATTERN.test(value);
 
 /** Parses an external id; `field` is the request's field, for the error. */

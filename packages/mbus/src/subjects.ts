@@ -1,4 +1,4 @@
-import { parseId, quoted } from "@diskmesh/domain";
+import { isId, parseId, quoted } from "@diskmesh/domain";
 
 /**
  * All NATS subjects of the mesh are built and parsed here. Each variable token passes parseId, so no id can contain a
@@ -36,28 +36,17 @@ export interface ReplyAddress {
 
 /** Parses a reply subject; undefined for any other subject. */
 export function parseReplySubject(subject: string): ReplyAddress | undefined {
-  const [root, directorId, agentId, requestId, ...rest] = subject.split(".");
-  if (root !== "director" || rest.length > 0) return undefined;
-  if (!isToken(directorId) || !isToken(agentId) || !isToken(requestId)) return undefined;
+  const [root, directorId = "", agentId = "", requestId = "", ...rest] = subject.split(".");
+  if (root !== "director" || rest.length > 0 || ![directorId, agentId, requestId].every(isId)) return undefined;
   return { directorId, agentId, requestId };
 }
 
 /** Returns the id of the sending agent; undefined for any other subject. */
 export function parseHealthSubject(kind: HealthKind, subject: string): string | undefined {
   const prefix = `hm.agent.${kind}.`;
-  const agentId = subject.startsWith(prefix) ? subject.slice(prefix.length) : undefined;
-  return isToken(agentId) ? agentId : undefined;
+  const agentId = subject.slice(prefix.length);
+  return subject.startsWith(prefix) && isId(agentId) ? agentId : undefined;
 }
 
 /** Quotes a subject chosen by a peer, for log lines. */
 export const quotedSubject = (subject: string): string => quoted(subject, 200);
-
-function isToken(token: string | undefined): token is string {
-  if (token === undefined) return false;
-  try {
-    parseId("subject token", token);
-    return true;
-  } catch {
-    return false;
-  }
-}

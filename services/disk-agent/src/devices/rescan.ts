@@ -84,7 +84,7 @@ export class Rescan {
     }
     const inOrder = found.sort((a, b) => (a.path < b.path ? -1 : 1));
     const known = { deviceIds: devices, files: this.#knownFiles(), devicesLeft: maxDevices - devices.all().length };
-    const plan = planDevices(inOrder, known, isId);
+    const plan = planDevices(inOrder, known);
     for (const { deviceId, ...place } of plan.devices) {
       log.info({ deviceId, path: place.path, pool: place.pool }, "device discovered");
       devices.add({ ...place, deviceId: parseDeviceId(deviceId), serialNumber: "" });
@@ -145,13 +145,4 @@ function joined<T>(underWay: Map<string, Promise<T>>, key: string, begin: () => 
   const work = underWay.get(key) ?? begin().finally(() => underWay.delete(key));
   underWay.set(key, work);
   return work;
-}
-
-function isId(text: string): boolean {
-  try {
-    parseDeviceId(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

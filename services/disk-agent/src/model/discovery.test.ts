@@ -23,7 +23,6 @@ const file = (path: string, sizeBytes: number, of = rule(), identity = path): Fo
   identity,
 });
 const nothing: Known = { deviceIds: new Set(), files: new Map(), devicesLeft: 100 };
-const isId = (text: string) => /^[A-Za-z0-9_-]{1,64}$/.test(text);
 const sized = rule({
   pools: [
     pool({ pool: "small", maxSizeBytes: GIB }),
@@ -103,7 +102,7 @@ const rows: [string, FoundFile[], Known, string[], string[]][] = [
 describe("devices of found files", () => {
   for (const [cause, found, known, devices, skipped] of rows)
     it(cause, () => {
-      const plan = planDevices(found, known, isId);
+      const plan = planDevices(found, known);
       const text = plan.devices.map(
         (one) => `${one.deviceId} ${one.path} ${one.offsetBytes}+${one.sizeBytes ?? "all"} ${one.pool}`,
       );
@@ -121,7 +120,7 @@ describe("devices of found files", () => {
       file("/dev/big", 2 ** 53),
       file("/dev/e\n", 5),
     ];
-    const plan = planDevices(found, { ...nothing, devicesLeft: 3 }, isId);
+    const plan = planDevices(found, { ...nothing, devicesLeft: 3 });
     expect(plan.devices.map(({ deviceId }) => deviceId)).to.deep.equal(["h1-a-b"]);
     expect(plan.refused.map(({ deviceId, path }) => [deviceId, path])).to.deep.equal([
       ["h1-c-d", "/dev/c\nd"],

@@ -1,4 +1,4 @@
-import { bytesText, type DeviceId, messageOf, parseDevicePath } from "@diskmesh/domain";
+import { bytesText, type DeviceId, isId, messageOf, parseDevicePath } from "@diskmesh/domain";
 
 /** Pool and device size of files up to a size. The first rule that matches a file's size counts. */
 interface PoolRule {
@@ -64,7 +64,6 @@ export interface Known {
 export function planDevices(
   found: readonly FoundFile[],
   known: Known,
-  isId: (text: string) => boolean,
 ): {
   readonly devices: readonly FoundDevice[];
   readonly refused: readonly RefusedFile[];
