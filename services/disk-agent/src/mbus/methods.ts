@@ -34,24 +34,8 @@ export function agentMethods({
     ...persistentDiskMethods(persistentDisks),
     // Extension: stock agents lack this method.
     list_dynamic_disks: { mode: "async", minArguments: 0, run: () => dynamicDisks.list() },
-    add_dynamic_disk: {
-      mode: "async",
-      minArguments: 2,
-      changes: true,
-      run: async ([diskCid, hint]) => {
-        await dynamicDisks.add(diskCid, hint);
-        return {};
-      },
-    },
-    remove_dynamic_disk: {
-      mode: "sync",
-      minArguments: 1,
-      changes: true,
-      run: async ([diskCid]) => {
-        await dynamicDisks.remove(diskCid);
-        return {};
-      },
-    },
+    add_dynamic_disk: change("async", 2, (diskCid, hint) => dynamicDisks.add(diskCid, hint)),
+    remove_dynamic_disk: change("sync", 1, (diskCid) => dynamicDisks.remove(diskCid)),
   };
 }
 
@@ -66,24 +50,8 @@ function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
   };
   return {
     list_disk: { mode: "async", minArguments: 0, run: () => disks.list() },
-    add_persistent_disk: {
-      mode: "async",
-      minArguments: 2,
-      changes: true,
-      run: async ([diskCid, hint]) => {
-        await disks.add(diskCid, hint);
-        return {};
-      },
-    },
-    mount_disk: {
-      mode: "async",
-      minArguments: 1,
-      changes: true,
-      run: async ([diskCid]) => {
-        await check(diskCid);
-        return {};
-      },
-    },
+    add_persistent_disk: change("async", 2, (diskCid, hint) => disks.add(diskCid, hint)),
+    mount_disk: change("async", 1, check),
     unmount_disk: {
       mode: "async",
       minArguments: 1,
@@ -93,16 +61,21 @@ function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
         return { message: "the disk is not mounted: remove_persistent_disk removes its link" };
       },
     },
-    remove_persistent_disk: {
-      mode: "async",
-      minArguments: 1,
-      changes: true,
-      run: async ([diskCid]) => {
-        await disks.remove(diskCid);
-        return {};
-      },
-    },
+    remove_persistent_disk: change("async", 1, (diskCid) => disks.remove(diskCid)),
   };
+}
+
+/** Returns a method that changes something, and answers an empty object. */
+function change(
+  mode: AgentMethod["mode"],
+  minArguments: number,
+  work: (diskCid: unknown, hint: unknown) => Promise<void>,
+): AgentMethod {
+  const run: AgentMethod["run"] = async ([diskCid, hint]) => {
+    await work(diskCid, hint);
+    return {};
+  };
+  return { mode, minArguments, changes: true, run };
 }
 
 /** Returns the heartbeat for the health monitor. */
