@@ -32,7 +32,6 @@ export class DiskLinks {
         `the hint's path ${quoted(hinted)} is not the export of disk ${diskId}, which is at ${target}`,
       );
     const link = join(this.#folder, diskId);
-    if (await isLinkedAnew(target, link)) return;
     if ((await readlink(link).catch(() => undefined)) === target) return;
     // A rename replaces an older link atomically.
     const temporary = `${link}${TEMPORARY}`;
@@ -74,17 +73,6 @@ export class DiskLinks {
   /** Removes the disk's link; succeeds when it does not exist. */
   async remove(diskCid: unknown): Promise<void> {
     await removeFile(join(this.#folder, parseCid(diskCid)));
-  }
-}
-
-/** Returns whether the link was created. Returns false when a file of that name exists already. */
-async function isLinkedAnew(target: string, link: string): Promise<boolean> {
-  try {
-    await symlink(target, link);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    throw error;
   }
 }
 
