@@ -7,7 +7,7 @@ import { withinMs } from "@diskmesh/service";
 import { IoCounters } from "../base/io-counters.js";
 import type { DiskPart } from "../parts/disk-part.js";
 import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
-import { clearDeadSocket } from "./dead-socket.js";
+import { clearDeadSocket, socketState } from "./dead-socket.js";
 import type { NbdExport } from "./handshake.js";
 import { shortSocketPath } from "./socket-path.js";
 
@@ -65,15 +65,11 @@ export class NbdServer {
     };
     const shortName = await shortSocketPath(socketPath);
     const listen = async (): Promise<Server> => {
-      const bind = () => bound(shortName.path, accept, limits.maxConnections);
       try {
-        const server = await bind().catch(async (error: NodeJS.ErrnoException) => {
-          if (error.code !== "EADDRINUSE") throw error;
-          const found = await clearDeadSocket(socketPath);
-          if (found === "live") throw new Error("another process serves at this path");
-          if (found === "something else") throw new Error("the path is not a socket; move the file away");
-          return bind();
-        });
+        const found = await clearDeadSocket(socketPath);
+        if (found === "live") throw new Error("another process serves at this path");
+        if (found === "something else") throw new Error("the path is not a socket; move the file away");
+        const server = await bound(shortName.path, accept, limits.maxConnections);
         // Without a listener, a failed accept would end the process.
         server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD accept failed"));
         return server;
@@ -102,7 +98,7 @@ export class NbdServer {
    * UnavailableError when it cannot listen.
    */
   async restore(): Promise<boolean> {
-    const found = await clearDeadSocket(this.#socketPath);
+    const found = await socketState(this.#socketPath);
     if (found === "live") return false;
     if (found === "something else")
       throw new UnavailableError(`${JSON.stringify(this.#socketPath)} is no longer a socket; move the file away`);
