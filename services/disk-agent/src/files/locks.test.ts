@@ -13,8 +13,9 @@ import {
   testCertificates,
 } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { countDescriptors, startTestAgent, type TestAgent } from "../testing/agent-process.js";
+import { startTestAgent, type TestAgent } from "../testing/agent-process.js";
 import { makeDeviceFile } from "../testing/device-fixture.js";
+import { countDescriptors } from "../testing/file-holders.js";
 import { TestRegistry } from "../testing/test-registry.js";
 
 const SIZE = 64 * 4096;

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { Outsider } from "@diskmesh/file-lock/testing";
 import { eventually, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { countDescriptors } from "../testing/agent-process.js";
 import { makeDeviceFile } from "../testing/device-fixture.js";
+import { countDescriptors } from "../testing/file-holders.js";
 import { fileOpener } from "../testing/slow-files.js";
 import { makeFileOpener } from "./open-file.js";
 

@@ -11,7 +11,7 @@ describe(`a device of another host with the node engine`, () => {
   const agents = TwoAgents.forAllTests({ remoteIoTimeoutMs: 60_000 });
 
   it("frees the space of discarded and zeroed bytes", async () => {
-    await agents.publishOne("disk-1", { on: agents.two, name: "a" }, agents.one);
+    await agents.publish("disk-1", agents.one, "a", [agents.two]);
     const file = join(agents.folder, "host-2", "a");
     const client = await NbdClient.connect({ socketPath: join(agents.one.baseFolder, "exports", "disk-1.sock") });
     const data = randomBytes(SIZE_BYTES);

@@ -51,7 +51,7 @@ describe(`fences of the node engine against a writer on another host`, function 
 
   /** Opens a later session on the device's host alone, and checks that no byte changes from then on. */
   const fence = async ({ number, device, ...round }: Round): Promise<void> => {
-    await agents.publishOne(DISK, { on: agents.two, name: device }, agents.one);
+    await agents.publish(DISK, agents.one, device, [agents.two]);
     const flood = await beginFlood(join(agents.one.baseFolder, "exports", `${DISK}.sock`));
     try {
       await eventually(() => flood.writes() > 0, { everyMs: 1 });

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readlinkSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { TlsFiles } from "@diskmesh/rpc";
@@ -58,18 +58,4 @@ export interface TestAgent {
   readonly address: string;
   readonly process: ServiceProcess;
   readonly baseFolder: string;
-}
-
-/** Returns how many descriptors of a process are open on a file. */
-export function countDescriptors(pid: number, path: string): number {
-  const folder = `/proc/${pid}/fd`;
-  let count = 0;
-  for (const fd of readdirSync(folder)) {
-    try {
-      if (readlinkSync(join(folder, fd)) === path) count += 1;
-    } catch {
-      // The descriptor was closed since the folder was listed.
-    }
-  }
-  return count;
 }

@@ -3,8 +3,9 @@ import { DiskAgentServiceDefinition, type ListDevicesResponse } from "@diskmesh/
 import { AbortedError } from "@diskmesh/domain";
 import { type Client, createClient, waitForHealth } from "@diskmesh/rpc";
 import { type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
-import { type AgentConfigChange, countDescriptors, startTestAgent, type TestAgent } from "./agent-process.js";
+import { type AgentConfigChange, startTestAgent, type TestAgent } from "./agent-process.js";
 import { makeDeviceFile } from "./device-fixture.js";
+import { countDescriptors } from "./file-holders.js";
 import { AgentOrders, TestRegistry } from "./test-registry.js";
 
 export const DEVICE_BYTES = 64 * 4096;

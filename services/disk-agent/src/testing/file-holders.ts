@@ -5,7 +5,12 @@ export function holdersOf(path: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => entriesOf(`/proc/${pid}/fd`).some((fd) => linkOf(fd) === path));
+    .filter((pid) => countDescriptors(pid, path) > 0);
+}
+
+/** Returns how many descriptors of a process are open on a file. */
+export function countDescriptors(pid: number, path: string): number {
+  return entriesOf(`/proc/${pid}/fd`).filter((fd) => linkOf(fd) === path).length;
 }
 
 /** Returns whether a process that has the file open is in a system call that a signal does not end. */

@@ -90,36 +90,20 @@ export class TwoAgents {
     return { deviceId: `${agent.hostId}-${name}`, hostId: agent.hostId, sizeBytes: SIZE_BYTES, ...access };
   }
 
-  /** Opens a new session on one device and serves it as a disk on `holder`. Undefined when the session is not granted. */
-  async publishOne(diskId: string, device: { readonly on: TestAgent; readonly name: string }, holder: TestAgent) {
+  /** Opens a new session on the devices of that name, of both agents or those of `on`, and serves them as one disk. */
+  async publish(diskId: string, holder: TestAgent, name = "a", on = [this.one, this.two]) {
     this.session += 1;
     const number = this.session;
     const ordersTo = (agent: TestAgent) => (agent === this.one ? this.ordersOne : this.ordersTwo);
-    const deviceIds = [`${device.on.hostId}-${device.name}`];
-    const [outcome] = await ordersTo(device.on).sessionOutcomes(deviceIds, number, diskId, holder.hostId);
-    expect(outcome?.outcome).to.equal(DONE);
-    const reach = { blockAddress: outcome?.blockAddress ?? "", sessionKey: keyOf(number) };
-    const extents = [this.extentOn(device.on, device.name, device.on === holder ? {} : reach)];
-    return { number, path: await ordersTo(holder).export(diskId, number, extents) };
-  }
-
-  /** Opens a new session on both agents' devices of that name and serves them as one disk on `holder`. */
-  async publish(diskId: string, holder: TestAgent, name = "a") {
-    this.session += 1;
-    const number = this.session;
     const extents = [];
-    for (const [agent, orders] of [
-      [this.one, this.ordersOne],
-      [this.two, this.ordersTwo],
-    ] as const) {
+    for (const agent of on) {
       const deviceIds = [`${agent.hostId}-${name}`];
-      const [outcome] = await orders.sessionOutcomes(deviceIds, number, diskId, holder.hostId);
+      const [outcome] = await ordersTo(agent).sessionOutcomes(deviceIds, number, diskId, holder.hostId);
       expect(outcome?.outcome).to.equal(DONE);
       const blockAddress = outcome?.blockAddress ?? "";
       extents.push(this.extentOn(agent, name, agent === holder ? {} : { blockAddress, sessionKey: keyOf(number) }));
     }
-    const orders = holder === this.one ? this.ordersOne : this.ordersTwo;
-    const socketPath = await orders.export(diskId, number, extents);
+    const socketPath = await ordersTo(holder).export(diskId, number, extents);
     return { number, socketPath, extents };
   }
 }
