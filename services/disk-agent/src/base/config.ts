@@ -30,25 +30,30 @@ import { parseGlob } from "./glob.js";
 import { parseToken } from "./join-token.js";
 
 /** Returns a schema that calls a parser of the domain; the error of the parser becomes the issue. */
-function parsed<Narrow>(parse: (value: string) => Narrow) {
-  return z.string().transform((value, context) => {
+function parsed<Narrow>(parse: (value: string) => Narrow, schema: z.ZodType<string> = z.string()) {
+  return schema.transform((value, context) => {
     try {
       return parse(value);
     } catch (error) {
-      context.addIssue({ code: "custom", message: (error as Error).message });
+      context.addIssue({ code: "custom", message: messageOf(error) });
       return z.NEVER;
     }
   });
 }
 
+/** Returns the schema of a name that is empty by default. */
+const optionalName = (field: string) => parsed((value) => parseOptionalName(field, value) ?? "").default("");
+
 const sizeBytes = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
+const blockSizeBytes = z.int().min(512).max(MIB_BYTES).default(4096).describe("Smallest unit of reads and writes.");
+const pool = optionalName("pool").describe("Pool of the device; disks request devices of a pool.");
 
 const deviceKeys = z.strictObject({
   deviceId: parsed(parseDeviceId).describe("Id of the device in the registry."),
-  path: pathConfig.superRefine(requireDevicePath).describe("A regular file or a block device."),
+  path: parsed(parseDevicePath, pathConfig).describe("A regular file or a block device."),
   offsetBytes: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0).describe("Start of the device in the file."),
   sizeBytes: sizeBytes.optional().describe("Size of the device; the rest of the file when absent."),
-  blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096).describe("Smallest unit of reads and writes."),
+  blockSizeBytes,
   serialNumber: z
     .string()
     .max(255)
@@ -56,22 +61,12 @@ const deviceKeys = z.strictObject({
     .describe(
       "Expected serial number: a drive with another serial number is refused. No effect on drives without a serial number.",
     ),
-  pool: parsed((value) => parseOptionalName("pool", value) ?? "")
-    .default("")
-    .describe("Pool of the device; disks request devices of a pool."),
+  pool,
 });
 
 type DeviceEntry = z.output<typeof deviceKeys>;
 
 const device = withFacts(deviceKeys, { checkFiles: problemsOfDeviceFile });
-
-function requireDevicePath(path: string, context: z.RefinementCtx<string>): void {
-  try {
-    parseDevicePath(path);
-  } catch (error) {
-    context.addIssue({ code: "custom", message: messageOf(error) });
-  }
-}
 
 /**
  * Returns the problems of the device's file. Returns none for an unreadable file, because it may exist when the agent
@@ -135,12 +130,10 @@ function endOf({ offsetBytes, sizeBytes = Number.POSITIVE_INFINITY }: DeviceEntr
 
 const poolRule = z
   .strictObject({
-    pool: parsed((value) => parseOptionalName("pool", value) ?? "")
-      .default("")
-      .describe("Pool of the device; disks request devices of a pool."),
+    pool,
     minSizeBytes: sizeBytes.default(1).describe("Smallest file of this pool."),
     maxSizeBytes: sizeBytes.default(Number.MAX_SAFE_INTEGER).describe("Largest file of this pool."),
-    blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096).describe("Smallest unit of reads and writes."),
+    blockSizeBytes,
     deviceSizeBytes: sizeBytes
       .optional()
       .describe("Cuts the file into as many devices of this size as it holds; one device when absent."),
@@ -196,9 +189,7 @@ export const configSchema = z
     ...serviceConfig,
     hostId: parsed(parseHostId).describe("Id of the host, as in the agent's certificate."),
     az: parsed((value) => parseName("az", value)).describe("Availability zone of the host."),
-    rack: parsed((value) => parseOptionalName("rack", value) ?? "")
-      .default("")
-      .describe("Rack of the host: devices of several racks fail less often together."),
+    rack: optionalName("rack").describe("Rack of the host: devices of several racks fail less often together."),
     listen: listenConfig,
     advertisedAddress: hostPortConfig
       .optional()

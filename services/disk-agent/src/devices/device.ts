@@ -1,5 +1,6 @@
 import { type DeviceId, DeviceIoError, type FileMarks, messageOf } from "@diskmesh/domain";
 import { Slots } from "@diskmesh/service";
+import type { DeviceOperation } from "../base/metrics.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "../files/device-file.js";
 import {
   type ClearChunk,
@@ -25,7 +26,7 @@ import { DriverWarnings } from "./driver-warnings.js";
 import { GrantedRuns } from "./granted-runs.js";
 import { LabelCheck } from "./label-check.js";
 import { LostWrites } from "./lost-writes.js";
-import { type DeviceOperation, OperationSums } from "./operation-sums.js";
+import { OperationSums } from "./operation-sums.js";
 
 type Withdrawable<Options> = Options & { readonly signal?: AbortSignal };
 type Submit = (handle: OpenHandle) => Promise<void>;

@@ -1,7 +1,5 @@
 import type { DeviceOperation } from "../base/metrics.js";
 
-export type { DeviceOperation } from "../base/metrics.js";
-
 export interface Sums {
   operations: number;
   errors: number;
