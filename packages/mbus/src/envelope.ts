@@ -1,4 +1,4 @@
-import { InvalidArgumentError, parseJson, quoted } from "@diskmesh/domain";
+import { InvalidArgumentError, isJsonObject, type JsonObject, parseJson, quoted } from "@diskmesh/domain";
 
 /**
  * Version of the agent protocol that requests announce. In version 3, list_disk is asynchronous, and stop waits until
@@ -82,7 +82,7 @@ export function encodeReply(reply: AgentReply): Uint8Array {
 export function decodeReply(data: Uint8Array): AgentReply {
   const envelope = decodeObject("reply", data);
   const { exception } = envelope;
-  if (typeof exception === "object" && exception !== null && "message" in exception) {
+  if (isJsonObject(exception) && "message" in exception) {
     const { message } = exception;
     return { exception: typeof message === "string" ? message : JSON.stringify(message) };
   }
@@ -106,11 +106,10 @@ function encodeJson(value: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(value), "utf8");
 }
 
-function decodeObject(what: string, data: Uint8Array): Record<string, unknown> {
+function decodeObject(what: string, data: Uint8Array): JsonObject {
   if (data.length > MAX_PAYLOAD_BYTES)
     throw new InvalidArgumentError(`the ${what} is ${data.length} bytes long: mbus takes at most ${MAX_PAYLOAD_BYTES}`);
   const decoded = parseJson(`the ${what}`, Buffer.from(data).toString("utf8"));
-  if (typeof decoded !== "object" || decoded === null || Array.isArray(decoded))
-    throw new InvalidArgumentError(`the ${what} is not a JSON object`);
-  return decoded as Record<string, unknown>;
+  if (!isJsonObject(decoded)) throw new InvalidArgumentError(`the ${what} is not a JSON object`);
+  return decoded;
 }

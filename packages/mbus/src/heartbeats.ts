@@ -1,4 +1,4 @@
-import { type JsonObject, type Logger, messageOf, parseJson, silentLogger } from "@diskmesh/domain";
+import { isJsonObject, type JsonObject, type Logger, messageOf, parseJson, silentLogger } from "@diskmesh/domain";
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type HealthKind, healthSubject, parseHealthSubject } from "./subjects.js";
 
@@ -48,20 +48,20 @@ function watch(
   return nats.subscribe(healthSubject(kind), ({ data, subject }) => {
     const agentId = parseHealthSubject(kind, subject);
     if (agentId === undefined) return;
-    const said = parse(data);
-    if (said instanceof Error) log.warn({ agentId, kind, error: said.message }, "malformed agent message dropped");
-    else onSaid(agentId, said);
+    let said: JsonObject | null;
+    try {
+      said = parse(data);
+    } catch (error) {
+      log.warn({ agentId, kind, error: messageOf(error) }, "malformed agent message dropped");
+      return;
+    }
+    onSaid(agentId, said);
   });
 }
 
-function parse(data: Uint8Array): JsonObject | null | Error {
-  if (data.length > MAX_MESSAGE_BYTES) return new TypeError(`it has ${data.length} bytes, which is too long`);
-  try {
-    const decoded = parseJson("it", Buffer.from(data).toString("utf8"));
-    if (decoded === null || (typeof decoded === "object" && !Array.isArray(decoded)))
-      return decoded as JsonObject | null;
-    return new TypeError("it is not a JSON object");
-  } catch (error) {
-    return new TypeError(messageOf(error));
-  }
+function parse(data: Uint8Array): JsonObject | null {
+  if (data.length > MAX_MESSAGE_BYTES) throw new TypeError(`it has ${data.length} bytes, which is too long`);
+  const decoded = parseJson("it", Buffer.from(data).toString("utf8"));
+  if (decoded === null || isJsonObject(decoded)) return decoded;
+  throw new TypeError("it is not a JSON object");
 }

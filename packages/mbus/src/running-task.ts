@@ -1,3 +1,5 @@
+import { isJsonObject } from "@diskmesh/domain";
+
 /** Answer of an agent to a long request that still runs; the director polls with the id. */
 export interface RunningTask {
   readonly agent_task_id: string;
@@ -6,14 +8,7 @@ export interface RunningTask {
 
 /** Returns true for an object with both keys and no `value`. Anything else is the result of the task. */
 export function isRunningTask(value: unknown): value is RunningTask {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    !("value" in value) &&
-    "agent_task_id" in value &&
-    typeof value.agent_task_id === "string" &&
-    "state" in value
-  );
+  return isJsonObject(value) && !("value" in value) && typeof value.agent_task_id === "string" && "state" in value;
 }
 
 /** Both ends parse these error texts, because the protocol has no error codes. */

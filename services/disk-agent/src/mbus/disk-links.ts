@@ -1,6 +1,6 @@
 import { readdir, readlink, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted } from "@diskmesh/domain";
+import { type DiskId, InvalidArgumentError, isJsonObject, NotFoundError, parseDiskId, quoted } from "@diskmesh/domain";
 import { removeFile } from "../base/remove-file.js";
 import { asDiskId, devicePathIn, socketPathIn } from "../engines/export-path.js";
 
@@ -87,9 +87,8 @@ function parseCid(value: unknown): DiskId {
 function pathOfHint(hint: unknown): string | undefined {
   if (hint === null || hint === undefined || hint === "") return undefined;
   if (typeof hint === "string") return hint;
-  if (typeof hint !== "object" || Array.isArray(hint))
-    throw new InvalidArgumentError("the disk hint is neither an object nor a string");
-  const { path } = hint as { path?: unknown };
+  if (!isJsonObject(hint)) throw new InvalidArgumentError("the disk hint is neither an object nor a string");
+  const { path } = hint;
   if (path === undefined || path === null || path === "") return undefined;
   if (typeof path !== "string") throw new InvalidArgumentError("the disk hint's path is not a string");
   return path;
