@@ -6,12 +6,11 @@ import { MIB_BYTES, ResourceExhaustedError } from "@diskmesh/domain";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { HEAD_BYTES, makeDeviceFile } from "./mesh/device-files.js";
+import { BLOCK_BYTES, DiskContent } from "./mesh/disk-content.js";
 import { registryFleet } from "./mesh/fleets.js";
 import { devicesReady, retrying } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
-const BLOCK_BYTES = 4_096;
-const CHUNK_BLOCKS = 64;
 const PATIENCE = { everyMs: 100, timeoutMs: 120_000 };
 const REGISTRY = "disk-registry-1";
 /** Slice sizes of the hosts' drives in MiB, and their numbers of slices. */
@@ -20,17 +19,14 @@ type HostId = keyof typeof DRIVES;
 /** A run of a drive. */
 type OnDrive = Claim & { readonly deviceId: string };
 
-/** Returns content that no other block of any disk has. */
-const patternOf = (diskId: string, block: number) => Buffer.alloc(BLOCK_BYTES, `${diskId} block ${block}\n`);
-
 /**
  * Disks fill a drive. After each step every disk has its own content and no other, and each drive has the content of its
  * disks, once, and nothing else.
  */
 describe("a drive full of disks", () => {
   let mesh: TestMesh;
-  /** Blocks of each disk that were written; those behind them are zeros. */
-  const written = new Map<string, number>();
+  /** Content of each disk. Blocks that were not written are zeros. */
+  const written = new Map<string, DiskContent>();
   const removed = new Set<string>();
   let made = 0;
 
@@ -78,7 +74,7 @@ describe("a drive full of disks", () => {
         if (!(error instanceof ResourceExhaustedError)) throw error;
         return;
       }
-      written.set(diskId, 0);
+      written.set(diskId, new DiskContent(diskId));
     }
   }
 
@@ -103,27 +99,8 @@ describe("a drive full of disks", () => {
   /** Writes all of the disk. */
   const write = (diskId: string) =>
     used(diskId, async (client) => {
-      const blocks = client.sizeBytes / BLOCK_BYTES;
-      for (let block = written.get(diskId) ?? 0; block < blocks; block += CHUNK_BLOCKS) {
-        const count = Math.min(CHUNK_BLOCKS, blocks - block);
-        const data = Array.from({ length: count }, (_, index) => patternOf(diskId, block + index));
-        await client.write(block * BLOCK_BYTES, Buffer.concat(data));
-      }
-      await client.flush();
-      written.set(diskId, blocks);
-    });
-
-  const check = (diskId: string) =>
-    used(diskId, async (client) => {
-      for (let offset = 0; offset < client.sizeBytes; offset += CHUNK_BLOCKS * BLOCK_BYTES) {
-        const data = await client.read(offset, Math.min(CHUNK_BLOCKS * BLOCK_BYTES, client.sizeBytes - offset));
-        for (let at = 0; at < data.length; at += BLOCK_BYTES) {
-          const block = (offset + at) / BLOCK_BYTES;
-          const expected = block < (written.get(diskId) ?? 0) ? patternOf(diskId, block) : Buffer.alloc(BLOCK_BYTES);
-          const seen = data.subarray(at, at + BLOCK_BYTES);
-          if (!seen.equals(expected)) expect.fail(`block ${block} of ${diskId} holds ${lineOf(seen)}`);
-        }
-      }
+      const content = written.get(diskId);
+      await content?.write(client, content.blocks, { toEnd: true });
     });
 
   const lineOf = (block: Buffer) => block.subarray(0, block.indexOf("\n")).toString("latin1");
@@ -170,7 +147,8 @@ describe("a drive full of disks", () => {
       const { devices } = await registry().listDevices({});
       expect(devices.filter(({ dirty }) => dirty).map(({ deviceId }) => deviceId)).to.deep.equal([]);
     }, PATIENCE);
-    for (const diskId of written.keys()) await check(diskId);
+    for (const [diskId, content] of written)
+      expect(await used(diskId, (client) => content.faults(client))).to.deep.equal([]);
     const seen = new Map<string, string>();
     const hostIds = Object.keys(DRIVES).filter((hostId) => !removed.has(hostId));
     const claims = (await Promise.all(hostIds.map(claimsOf))).flat();
@@ -188,12 +166,12 @@ describe("a drive full of disks", () => {
         const line = lineOf(block);
         const [diskId = "", , number] = line.split(" ");
         const place = `${hostId} at ${at}`;
-        expect(Number(number) < (written.get(diskId) ?? 0), `${place} has ${line}`).to.equal(true);
+        expect(Number(number) < (written.get(diskId)?.blocks ?? 0), `${place} has ${line}`).to.equal(true);
         expect(seen.get(line), `${line}, also on ${place}`).to.equal(undefined);
         seen.set(line, place);
       }
     }
-    expect(seen.size, "blocks").to.equal([...written.values()].reduce((sum, blocks) => sum + blocks, 0));
+    expect(seen.size, "blocks").to.equal([...written.values()].reduce((sum, { blocks }) => sum + blocks, 0));
   }
 
   async function untilMoved(diskIds: readonly string[]): Promise<void> {

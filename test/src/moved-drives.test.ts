@@ -253,7 +253,7 @@ describe("drives that are not where, or not what, they were", () => {
 
   it("a drive whose first half is noise shows no disk the bytes of another", async () => {
     const affected = await disksOn("host-1-slot-1");
-    for (const diskId of affected) (disks.get(diskId) as WatchedDisk).isDamaged = true;
+    for (const diskId of affected) (disks.get(diskId) as WatchedDisk).content.isDamaged = true;
     await whileOff(["host-1"], () => overwrite("host-1-slot-1", Buffer.alloc(DRIVE_BYTES / 2, "noise")));
     expect(await cure(affected, "LABEL_LOST")).to.equal("diskmesh confirm-device host-1 host-1-slot-1");
     await allServed();

@@ -147,11 +147,7 @@ export class DiskUser {
     const ended = setTimeout(() => void client.disconnect().catch(() => {}), TRY_MS);
     try {
       this.#requireNone(await this.#read(disk, client));
-      for (let block = 0; block < disk.content.blocks; block++) {
-        const written = disk.content.begin(block);
-        await client.write(block * BLOCK_BYTES, written, { fua: true });
-        disk.content.settle(block, written);
-      }
+      for (let block = 0; block < client.sizeBytes / BLOCK_BYTES; block++) await disk.content.write(client, block);
       this.tried++;
     } catch {
       // The disk is not served now.
@@ -168,7 +164,7 @@ export class DiskUser {
   async #create(): Promise<void> {
     const { diskBytes, mesh } = this.options;
     const diskId = `kill-disk-${this.#disks.length + 1}`;
-    const content = new DiskContent(diskId, diskBytes / BLOCK_BYTES);
+    const content = new DiskContent(diskId);
     const disk: KnownDisk = { diskId, content, exportPath: "", told: "unsettled" };
     this.#disks.push(disk);
     const { hostId } = this.options;
@@ -176,9 +172,7 @@ export class DiskUser {
     await this.#persistently(() => mesh.clients.registry.createDisk(request));
     disk.told = "there";
     await this.#verify(disk);
-    const data = Array.from({ length: content.blocks }, (_, block) => content.begin(block));
-    await this.#use(disk, (client) => client.write(0, Buffer.concat(data), { fua: true }));
-    for (const [block, written] of data.entries()) content.settle(block, written);
+    await this.#use(disk, (client) => content.write(client, 0, { toEnd: true }));
   }
 
   async #unpublish({ diskId }: KnownDisk): Promise<void> {
@@ -194,20 +188,13 @@ export class DiskUser {
   }
 
   async #verify(disk: KnownDisk): Promise<void> {
-    this.#requireNone(await this.#problems(disk));
+    this.#requireNone(await this.#use(disk, (client) => this.#read(disk, client)));
   }
 
-  async #problems(disk: KnownDisk, options?: { readonly zerosToo: boolean }): Promise<string[]> {
-    return this.#use(disk, (client) => this.#read(disk, client, options));
-  }
-
-  async #read({ content }: KnownDisk, client: NbdClient, options?: { readonly zerosToo: boolean }): Promise<string[]> {
-    const bytes = await client.read(0, this.options.diskBytes);
+  async #read({ content }: KnownDisk, client: NbdClient): Promise<string[]> {
+    const faults = await content.faults(client);
     this.reads++;
-    return Array.from({ length: content.blocks }, (_, block) => {
-      const seen = bytes.subarray(block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES);
-      return options?.zerosToo && seen.every((byte) => byte === 0) ? undefined : content.look(block, Buffer.from(seen));
-    }).filter((problem) => problem !== undefined);
+    return faults;
   }
 
   /**
@@ -219,7 +206,8 @@ export class DiskUser {
     // without its devices.
     await this.#unpublish(disk);
     try {
-      this.#requireNone(await this.#problems(disk, { zerosToo: true }));
+      disk.content.mayBeErased();
+      await this.#verify(disk);
     } catch (error) {
       if (!(error instanceof DomainError) || error.retryable) throw error;
     }

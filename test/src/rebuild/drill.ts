@@ -8,13 +8,13 @@ import { AttachState, type Disk } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { CheckedWriter } from "../mesh/checked-writer.js";
 import { HEAD_BYTES } from "../mesh/device-files.js";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, devicesReady, retrying } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { Random } from "../random.js";
 import { repositoryFolder } from "../repository-folder.js";
-import { CheckedWriter } from "./checked-writer.js";
 import { typeBlock } from "./page.js";
 
 const HOSTS = 5;
@@ -93,8 +93,7 @@ export class Drill implements AsyncDisposable {
   }
 
   async write(diskId: string, hostId: string): Promise<void> {
-    const path = await this.publish(diskId, hostId);
-    this.writers.push(await CheckedWriter.start(diskId, path, this.random.below(2 ** 31)));
+    this.writers.push(new CheckedWriter(diskId, await this.publish(diskId, hostId)));
   }
 
   writerOf(diskId: string): CheckedWriter {
@@ -140,10 +139,7 @@ export class Drill implements AsyncDisposable {
 
   /** Failed reads and writes, and bytes that differ. */
   get faults(): readonly string[] {
-    return this.writers.flatMap(({ diskId, violations, load }) => [
-      ...violations,
-      ...load.failures.map((failure) => `${diskId}: ${failure}`),
-    ]);
+    return this.writers.flatMap(({ faults }) => faults);
   }
 
   async fleetId(): Promise<string> {

@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { AgentCertificateState } from "@diskmesh/api/director";
-import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, type ServiceProcess, stemcellFile } from "@diskmesh/testkit";
+import { CheckedWriter } from "../mesh/checked-writer.js";
 import type { Clients } from "../mesh/clients.js";
 import { Load } from "../mesh/load.js";
 import { uploadOf } from "../mesh/upload-of.js";
@@ -11,7 +11,6 @@ import { Beats } from "./beats.js";
 import type { ReplacedFiles } from "./replaced-files.js";
 import { ROTATED_HOSTS, type RotatedServices, startRotatedServices } from "./rotated-services.js";
 
-const BLOCK_BYTES = 4_096;
 const PATIENCE = { timeoutMs: 120_000 };
 /** Longer than two attempts of the director to renew a certificate, with a minute and two between them. */
 const RENEWAL_PATIENCE = { timeoutMs: 300_000 };
@@ -41,18 +40,19 @@ instance_groups:
 export class RotatedFleet implements AsyncDisposable {
   private readonly loads: ReadonlyMap<string, Load>;
   readonly #operator;
+  readonly #writer: CheckedWriter;
 
   private constructor(
     private readonly services: RotatedServices,
     private readonly certificates: ReplacedFiles,
     operator: Clients,
-    private readonly nbd: NbdClient,
+    socketPath: string,
     instanceIds: readonly string[],
     private readonly beats: Beats,
   ) {
     this.#operator = operator;
+    this.#writer = new CheckedWriter("x", socketPath);
     this.loads = new Map([
-      ["writes and reads", new Load((number) => this.#writeAndRead(number))],
       ["calls of the registry", new Load(() => operator.registry.listHosts({}))],
       ["calls of the director", new Load(() => operator.tasks.listTasks({ pageSize: 10 }))],
       ...instanceIds.map((id, index): [string, Load] => [
@@ -72,8 +72,6 @@ export class RotatedFleet implements AsyncDisposable {
       const disk = { diskId: "x", sizeBytes: MIB_BYTES, hostId: "h2" };
       await eventually(() => operator.registry.createDisk(disk), PATIENCE);
       const published = await eventually(() => operator.registry.publishDisk({ diskId: "x", hostId: "h1" }), PATIENCE);
-      const nbd = await NbdClient.connect({ socketPath: published.disk?.publication?.exportPath ?? "" });
-      mesh.closeLater({ close: () => nbd.disconnect().catch(() => {}) });
       const beats = await Beats.listen(mesh.nats.address, certificates.mbusFiles("director"));
       mesh.closeLater(beats);
       await operator.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
@@ -81,7 +79,8 @@ export class RotatedFleet implements AsyncDisposable {
       await done(operator.deployments.deploy({ manifest: MANIFEST, wait: true }));
       const { instances } = await operator.deployments.listInstances({ deployment: "rotated" });
       const ids = ["z1", "z2"].map((az) => instances.find((one) => one.az === az)?.instanceId ?? "");
-      return new RotatedFleet(services, certificates, operator, nbd, ids, beats);
+      const socketPath = published.disk?.publication?.exportPath ?? "";
+      return new RotatedFleet(services, certificates, operator, socketPath, ids, beats);
     } catch (error) {
       await mesh[Symbol.asyncDispose]();
       throw error;
@@ -113,7 +112,7 @@ export class RotatedFleet implements AsyncDisposable {
       const beatAgain = async () => (await this.#lastHeartbeats()).every((at, index) => at > (beats[index] ?? 0));
       await eventually(beatAgain, PATIENCE);
     }
-    await Promise.all([...this.loads.values()].map((load) => load.anotherRound()));
+    await Promise.all([this.#writer.load, ...this.loads.values()].map((load) => load.anotherRound()));
     await this.beats.another();
   }
 
@@ -129,11 +128,11 @@ export class RotatedFleet implements AsyncDisposable {
         .logs.split("\n")
         .filter((line) => line.includes("heartbeat failed") || line.includes("registration failed")),
     );
-    return [...ended, ...loads, ...lost, ...this.beats.failures];
+    return [...ended, ...this.#writer.faults, ...loads, ...lost, ...this.beats.failures];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.loads.values()].map((load) => load.stop()));
+    await Promise.all([this.#writer, ...this.loads.values()].map((each) => each.stop()));
     await this.services.mesh[Symbol.asyncDispose]();
   }
 
@@ -170,13 +169,6 @@ export class RotatedFleet implements AsyncDisposable {
       const renewals = tasks.filter(({ description }) => description.startsWith("renew the certificates"));
       throw new Error(`${JSON.stringify(certificates)} is not valid: ${JSON.stringify(renewals)}`);
     }, RENEWAL_PATIENCE);
-  }
-
-  async #writeAndRead(number: number): Promise<void> {
-    const bytes = Buffer.alloc(BLOCK_BYTES, `round ${number}`);
-    await this.nbd.write(0, bytes, { fua: true });
-    const found = await this.nbd.read(0, BLOCK_BYTES);
-    if (!found.equals(bytes)) throw new Error(`round ${number} reads otherwise than it wrote`);
   }
 
   async #giveDisk(diskName: string, instanceId: string): Promise<void> {
