@@ -77,10 +77,12 @@ export class CheckedWriter {
     return new CheckedWriter(await openTarget(path), blocks, restMs);
   }
 
-  /** Resolves when each of the blocks has been written since. */
+  /** Resolves when each of the blocks has been written since. Rejects when a write has failed. */
   async progress(): Promise<void> {
     const before = [...this.#issued];
-    await eventually(() => before.every((issued, block) => (this.#acknowledged[block] ?? 0) > issued));
+    const isDone = () => before.every((issued, block) => (this.#acknowledged[block] ?? 0) > issued);
+    await eventually(() => isDone() || this.errors.length > 0);
+    if (!isDone()) throw new Error(`writes have failed: ${this.errors.join(", ")}`);
   }
 
   /** Resolves when no write is in flight, because all have failed or `stop` was called. */
