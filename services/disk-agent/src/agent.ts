@@ -246,7 +246,6 @@ function makeContext(
       }),
       labels: new Labels({ devices, sessions, ledger, opener, onChange }),
       copier: new Copier({
-        hostId: config.hostId,
         devices,
         ledger,
         openPart: openAnyPart({ config, limits, devices, ledger, log }, edges),

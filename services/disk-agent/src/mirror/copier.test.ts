@@ -60,8 +60,7 @@ describe("a copy of a device", () => {
     };
     const limits = { chunkBytes: CHUNK_BYTES, maxInFlight: 4, flushEveryBytes: 8 * CHUNK_BYTES };
     const { ledger } = fixture;
-    makeCopier = () =>
-      new Copier({ hostId, devices, ledger, openPart: open, clock: systemClock, limits, log: silentLogger });
+    makeCopier = () => new Copier({ devices, ledger, openPart: open, clock: systemClock, limits, log: silentLogger });
     copier = makeCopier();
   });
   afterEach(async () => {

@@ -1,7 +1,6 @@
 import {
   type DeviceId,
   type DiskId,
-  type HostId,
   InvalidArgumentError,
   type Logger,
   messageOf,
@@ -67,50 +66,40 @@ interface CopyJob {
   message: string;
 }
 
+interface CopierOptions {
+  readonly devices: DeviceTable;
+  readonly ledger: Pick<Ledger, "memory">;
+  readonly openPart: OpenPart;
+  readonly clock: Clock;
+  readonly limits: CopyLimits;
+  readonly log: Logger;
+}
+
 const NOTHING = { copiedBytes: 0, resumeToken: "" };
 
 /** Copies runs to devices of this host. Each target has one job. A job that has ended goes on by its token. */
 export class Copier {
-  readonly #devices: DeviceTable;
-  readonly #ledger: Pick<Ledger, "memory">;
-  readonly #hostId: HostId;
-  readonly #openPart: OpenPart;
-  readonly #clock: Clock;
-  readonly #limits: CopyLimits;
-  readonly #log: Logger;
+  readonly #options: CopierOptions;
   /** Jobs by the name of the run that they write. */
   readonly #jobs = new Map<string, CopyJob>();
   readonly #stopping = new AbortController();
 
-  constructor(options: {
-    devices: DeviceTable;
-    ledger: Pick<Ledger, "memory">;
-    hostId: HostId;
-    openPart: OpenPart;
-    clock: Clock;
-    limits: CopyLimits;
-    log: Logger;
-  }) {
-    this.#devices = options.devices;
-    this.#ledger = options.ledger;
-    this.#hostId = options.hostId;
-    this.#openPart = options.openPart;
-    this.#clock = options.clock;
-    this.#limits = options.limits;
-    this.#log = options.log;
+  constructor(options: CopierOptions) {
+    this.#options = options;
   }
 
   /** Starts a copy, or joins the running one. Returns when it is done, or after the answer timeout. */
   async copy(order: CopyOrder, stamp: Stamp): Promise<CopyAnswer> {
+    const { devices, ledger } = this.#options;
     const { deviceId, offsetBytes, sizeBytes } = order;
-    const device = this.#devices.find(deviceId);
+    const device = devices.find(deviceId);
     const answer = (outcome: DeviceOutcome["outcome"], message: string, { copiedBytes, resumeToken } = NOTHING) => ({
       outcome: { deviceId, offsetBytes, sizeBytes, outcome, message, stamp },
       copiedBytes,
       resumeToken,
       durableBytes: durableBytesOf(resumeToken),
     });
-    if (device === undefined) return answer("unknown_device", `host ${this.#hostId} has no device ${deviceId}`);
+    if (device === undefined) return answer("unknown_device", `host ${ledger.memory.hostId} has no device ${deviceId}`);
     let heldBytes: number;
     try {
       heldBytes = device.checkAccess(order.sessionNumber, offsetBytes);
@@ -122,7 +111,7 @@ export class Copier {
         `device ${deviceId} holds ${heldBytes} bytes from byte ${offsetBytes}, but ${sizeBytes} are to be copied to it`,
       );
     const job = this.#join(device, order);
-    await this.#devices.until(() => (job.state === "running" ? undefined : true));
+    await devices.until(() => (job.state === "running" ? undefined : true));
     const outcomes = { running: "pending", done: "done", outdated: "outdated", failed: "io_error" } as const;
     return answer(outcomes[job.state], job.message, job);
   }
@@ -149,7 +138,7 @@ export class Copier {
       if (known.state === "running") return known;
       if (known.state === "done" && known.handle === handle) return known;
     }
-    const pace = new Pace(this.#clock, bytesPerSecond);
+    const pace = new Pace(this.#options.clock, bytesPerSecond);
     const isRepeated = known?.sessionNumber === sessionNumber;
     // A file that this life has closed and opened again may have been written by others meanwhile.
     const ownToken = isRepeated && known.handle === handle ? known.resumeToken : "";
@@ -166,23 +155,24 @@ export class Copier {
   }
 
   async #run(device: Device, order: CopyOrder, job: CopyJob): Promise<void> {
+    const { devices, log } = this.#options;
     const { diskId, sessionNumber } = order;
     const about = { diskId, sessionNumber, deviceId: device.id, sourceId: order.source.deviceId };
-    this.#log.info({ ...about, startBytes: job.startBytes }, "copy started");
+    log.info({ ...about, startBytes: job.startBytes }, "copy started");
     try {
       await this.#copy(device, order, job);
       // Some bytes went to the former file, so the whole copy must run again.
       if (device.file.handle !== job.handle) throw new Error(`device ${device.id} was detached while it was written`);
       job.state = "done";
-      this.#log.info(about, "copy finished");
+      log.info(about, "copy finished");
     } catch (error) {
       const cause = error instanceof CopyError ? error.cause : error;
       job.state = cause instanceof OutdatedError ? "outdated" : "failed";
       if (!mayGoOn(error) || device.file.handle !== job.handle) job.resumeToken = "";
       job.message = messageOf(error);
-      this.#log.warn({ ...about, error: job.message }, "copy failed");
+      log.warn({ ...about, error: job.message }, "copy failed");
     }
-    this.#devices.changes.touch();
+    devices.changes.touch();
   }
 
   #placeOf(device: Device, order: CopyOrder) {
@@ -191,16 +181,18 @@ export class Copier {
       source: placeOf(order.source),
       target: nameOfRun(order),
       fileIdentity: device.file.held?.identity ?? "",
-      deviceGeneration: this.#ledger.memory.devices.get(device.id)?.order?.deviceGeneration ?? 0,
+      deviceGeneration: this.#options.ledger.memory.devices.get(device.id)?.order?.deviceGeneration ?? 0,
     };
   }
 
   async #copy(device: Device, order: CopyOrder, job: CopyJob): Promise<void> {
+    const { ledger, openPart, limits } = this.#options;
     const { deviceId, offsetBytes, sizeBytes } = order;
     const place = this.#placeOf(device, order);
-    const own = { deviceId, hostId: this.#hostId, offsetBytes, sizeBytes, blockAddress: "", sessionKey: "" };
-    const target = this.#openPart(own, order);
-    const source = this.#openPart(order.source, order, () => job.source);
+    const { hostId } = ledger.memory;
+    const own = { deviceId, hostId, offsetBytes, sizeBytes, blockAddress: "", sessionKey: "" };
+    const target = openPart(own, order);
+    const source = openPart(order.source, order, () => job.source);
     try {
       // Bytes that the source could lose with its machine would differ from their copies then.
       await source.flush().catch((error: unknown) => {
@@ -211,7 +203,7 @@ export class Copier {
         target,
         sizeBytes,
         startBytes: job.startBytes,
-        limits: this.#limits,
+        limits,
         pace: job.pace,
         signal: this.#stopping.signal,
         onCopied: (copiedBytes) => {
