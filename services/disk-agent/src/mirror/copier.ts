@@ -19,7 +19,7 @@ import { placeOf } from "../model/exports.js";
 import type { ExportDevice } from "../model/memory.js";
 import { nameOfRun } from "../model/runs.js";
 import type { OpenPart } from "../parts/open-part.js";
-import { CopyError, type CopyLimits, copyBytes } from "./copy-bytes.js";
+import { CopyError, type CopyLimits, copyBytes, on } from "./copy-bytes.js";
 
 export interface CopyOrder {
   readonly diskId: DiskId;
@@ -195,9 +195,7 @@ export class Copier {
     const source = openPart(order.source, order, () => job.source);
     try {
       // Bytes that the source could lose with its machine would differ from their copies then.
-      await source.flush().catch((error: unknown) => {
-        throw new CopyError("source", error);
-      });
+      await on("source", source.flush());
       await copyBytes({
         source,
         target,

@@ -16,8 +16,8 @@ interface CopyOptions {
   readonly source: Pick<DiskPart, "read">;
   readonly target: Pick<DiskPart, "write" | "clear" | "flush">;
   readonly sizeBytes: number;
-  /** The target has all bytes below; 0 by default. */
-  readonly startBytes?: number;
+  /** The target has all bytes below. */
+  readonly startBytes: number;
   readonly limits: CopyLimits;
   readonly pace: Pace;
   /** Ends the copy before its next chunk. */
@@ -47,7 +47,7 @@ export class CopyError extends Error {
  * I/O in flight when it has rejected. Throws CopyError.
  */
 export async function copyBytes(options: CopyOptions): Promise<void> {
-  const { target, sizeBytes, startBytes: firstBytes = 0, limits, pace, signal, lock, onCopied, onDurable } = options;
+  const { target, sizeBytes, startBytes: firstBytes, limits, pace, signal, lock, onCopied, onDurable } = options;
   const zeros = Buffer.alloc(limits.chunkBytes);
   let mark = beginAt(firstBytes);
   let unflushedBytes = 0;
@@ -98,7 +98,8 @@ async function copyChunk({ source, target }: CopyOptions, startBytes: number, ze
   else await on("target", target.write(startBytes, data, false));
 }
 
-async function on<T>(at: CopyError["at"], io: Promise<T>): Promise<T> {
+/** Returns the result of I/O on a device of a copy. Throws CopyError. */
+export async function on<T>(at: CopyError["at"], io: Promise<T>): Promise<T> {
   try {
     return await io;
   } catch (error) {

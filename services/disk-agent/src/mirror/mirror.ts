@@ -25,7 +25,7 @@ import {
   noteSettled,
 } from "../model/mirror.js";
 import type { DiskPart } from "../parts/disk-part.js";
-import { CopyError, type CopyLimits, copyBytes } from "./copy-bytes.js";
+import { CopyError, type CopyLimits, copyBytes, on } from "./copy-bytes.js";
 import { RangeLocks } from "./range-locks.js";
 
 /** Maximum wait in ms for both copies at the end of an export, for which an order waits. */
@@ -274,9 +274,7 @@ export class Mirror implements DiskPart {
       });
       this.#set(noteCopied(this.#state));
       await quiet();
-      await target.flush().catch((error: unknown) => {
-        throw new CopyError("target", error);
-      });
+      await on("target", target.flush());
       this.#set(noteSettled(this.#state));
     } catch (error) {
       if (error instanceof CopyError) this.#fail(error.at, messageOf(error));
