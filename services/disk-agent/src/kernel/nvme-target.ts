@@ -113,9 +113,7 @@ export class NvmeTarget {
   async share(nqn: string, name: NamespaceName, { number, uuid, startBytes, check }: SharedLeg): Promise<void> {
     const { verbs, listen, portId = listen.port } = this.#options;
     const { host, port } = listen;
-    const family = { 0: "", 4: "ipv4", 6: "ipv6" }[isIP(host)] ?? "";
-    if (family === "")
-      throw new InvalidArgumentError(`nvmeListen needs an IP address, and has ${JSON.stringify(host)}`);
+    const family = isIP(host) === 6 ? "ipv6" : "ipv4";
     const make = { what: `the NVMe/TCP port ${port}`, script: OPEN_PORT, args: [host, `${port}`, family, `${portId}`] };
     await verbs.run(PORT, make);
     const what = `the NVMe/TCP namespace of device ${name.deviceId} in session ${name.sessionNumber}`;
