@@ -15,6 +15,7 @@ import { machineBootId } from "../host/machine-boot-id.js";
 import { diskSequence, serialNumberOf, subsystemOf } from "../host/sysfs.js";
 import { isOfMesh } from "../kernel/nvme-names.js";
 import type { DrivePlace } from "../model/drive-errors.js";
+import { SECTOR_BYTES } from "../model/mapped-devices.js";
 import type { FileSyncs } from "./file-syncs.js";
 
 /** Operations of an open file that I/O needs. */
@@ -177,10 +178,9 @@ async function factsOf(path: string, facts: BigIntStats): Promise<FileFacts> {
   }
   const number = deviceNumber(facts.rdev);
   try {
-    // The kernel counts 512-byte sectors here, whatever sector size the hardware has.
     const sectors = Number(await readFile(`/sys/dev/block/${number}/size`, "utf8"));
     const identity = `${await machineBootId()} block ${number}:${await diskSequence(number)}`;
-    return { sizeBytes: sectors * 512, identity, serialNumber: await serialNumberOf(number) };
+    return { sizeBytes: sectors * SECTOR_BYTES, identity, serialNumber: await serialNumberOf(number) };
   } catch (error) {
     throw cannotUse(path, `the size of block device ${number} cannot be read: ${messageOf(error)}`, error);
   }

@@ -2,9 +2,7 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { basename } from "node:path";
 import type { DeviceIo } from "../base/io-counters.js";
 import type { OpenSince } from "../model/io-queue.js";
-
-/** The kernel counts in sectors of this size, whatever the device's block size is. */
-const SECTOR_BYTES = 512;
+import { SECTOR_BYTES } from "../model/mapped-devices.js";
 
 /** Returns the path of the block device with a number such as `254:3`; undefined when it does not exist. */
 export function blockDeviceAt(number: string): string | undefined {

@@ -4,6 +4,7 @@ import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { SECTOR_BYTES } from "../model/mapped-devices.js";
 
 const run = promisify(execFile);
 
@@ -11,8 +12,6 @@ const run = promisify(execFile);
 const PROGRAM_TIMEOUT_MS = 10_000;
 const LOOP_TRIES = 5;
 const LOOP_RETRY_MS = 200;
-/** Unit in bytes of a block device's attribute `size`, whatever its blocks are. */
-const SECTOR_BYTES = 512;
 
 /** Runs a program of the host. Throws UnavailableError with its output when it fails. */
 export async function runProgram(program: string, args: readonly string[]): Promise<string> {

@@ -1,6 +1,6 @@
 import { type DeviceId, type DiskId, parseDeviceId, parseDiskId } from "@diskmesh/domain";
 
-/** Unit of device-mapper's tables. */
+/** Unit of device-mapper's tables, and of the kernel's sizes and counters of block devices, whatever their blocks are. */
 export const SECTOR_BYTES = 512;
 
 /** Prefix of the UUIDs of all device-mapper devices that agents make. Rules of udev know them by it. */
