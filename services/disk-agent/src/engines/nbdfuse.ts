@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { open, readFile, rm, truncate, writeFile } from "node:fs/promises";
+import { open, readFile, truncate, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UnavailableError } from "@diskmesh/domain";
@@ -107,5 +107,5 @@ export async function unmountImage(folder: string, sessionNumber: number): Promi
     // Lazily, because a block device that is mounted still uses the file.
     await runProgram("umount", ["--lazy", image]).catch(() => undefined);
   }
-  await Promise.all([removeFile(image), removeFile(log), rm(pidFile, { force: true })]);
+  await Promise.all([image, log, pidFile].map(removeFile));
 }
