@@ -22,7 +22,7 @@ import type { KernelPart, TakenPart } from "./kernel-part.js";
 /** Block device below a disk's device, whose requests are those of one device. */
 interface KernelLeg {
   readonly deviceId: DeviceId;
-  readonly path: string;
+  readonly number: string;
   readonly requests: KernelRequests;
 }
 
@@ -82,11 +82,10 @@ export class KernelDisk implements ServedDisk {
   }
 
   queue(nowMs: number): IoQueue | undefined {
-    const path = this.#number && pathOf(this.#number);
-    if (path === undefined) return undefined;
-    const kernel = this.#requests.look(path, nowMs);
-    const legs = this.#legs.map(({ deviceId, path: on, requests }) => ({ deviceId, ...requests.look(on, nowMs) }));
-    return queueOnDevices(path, kernel, legs, nowMs);
+    if (this.#number === undefined) return undefined;
+    const kernel = this.#requests.look(this.#number, nowMs);
+    const legs = this.#legs.map(({ deviceId, number, requests }) => ({ deviceId, ...requests.look(number, nowMs) }));
+    return queueOnDevices(pathOf(this.#number), kernel, legs, nowMs);
   }
 
   /**
@@ -161,7 +160,7 @@ export class KernelDisk implements ServedDisk {
     this.#spec = spec;
     if (this.#number !== number) {
       this.#unfollow();
-      this.#unfollow = io?.follow(spec.diskId, () => readDeviceIo(pathOf(number))) ?? (() => {});
+      this.#unfollow = io?.follow(spec.diskId, () => readDeviceIo(number)) ?? (() => {});
     }
     this.#number = number;
     if (!this.#isWatched) void this.#watch();
@@ -314,9 +313,9 @@ export class KernelDisk implements ServedDisk {
 }
 
 function legsOf(parts: readonly KernelPart[], taken: readonly TakenPart[]): readonly KernelLeg[] {
-  const legs = new Map(taken.map(({ path }, at) => [path, parts[at]?.deviceId]));
-  return [...legs].flatMap(([path, deviceId]) =>
-    deviceId ? [{ deviceId, path, requests: new KernelRequests() }] : [],
+  const legs = new Map(taken.map(({ segment }, at) => [segment.on, parts[at]?.deviceId]));
+  return [...legs].flatMap(([number, deviceId]) =>
+    deviceId ? [{ deviceId, number, requests: new KernelRequests() }] : [],
   );
 }
 

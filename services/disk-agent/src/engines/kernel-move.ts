@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type DeviceId, type DiskId, type Logger, messageOf } from "@diskmesh/domain";
-import { blockDeviceAt, KernelRequests } from "../kernel/device-io.js";
+import { KernelRequests } from "../kernel/device-io.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
 import type { MirrorStatus } from "../mirror/mirror.js";
-import { linearTable, type PartRole, pathOf } from "../model/mapped-devices.js";
+import { linearTable, type PartRole, type Segment } from "../model/mapped-devices.js";
 import {
   ask,
   type CopyName,
@@ -28,7 +28,6 @@ import {
   stageAt,
   tableAt,
 } from "../model/moving-bytes.js";
-import type { TakenPart } from "./kernel-part.js";
 
 /** Interval in ms of the looks at both copies: a copy that fails holds writes until the next one. */
 const POLL_MS = 200;
@@ -87,9 +86,8 @@ export class KernelMove {
   }
 
   /** The part's device as a part of its disk. */
-  get taken(): TakenPart {
-    const segment = { on: this.number, offsetBytes: 0, sizeBytes: this.#options.bytes.source.sizeBytes };
-    return { segment, path: pathOf(this.number) };
+  get segment(): Segment {
+    return { on: this.number, offsetBytes: 0, sizeBytes: this.#options.bytes.source.sizeBytes };
   }
 
   /** Reason why requests wait; undefined while none do. */
@@ -249,9 +247,9 @@ export class KernelMove {
     if (this.#isUnexplained(events, this.#endsOf(status))) return { at: "target", message: UNEXPLAINED };
     const nowMs = performance.now();
     const inFlight = {
-      part: this.#requests.part.look(pathOf(this.number), nowMs),
-      source: this.#requests.source.look(blockDeviceAt(bytes.source.on), nowMs),
-      target: this.#requests.target.look(blockDeviceAt(bytes.target.on), nowMs),
+      part: this.#requests.part.look(this.number, nowMs),
+      source: this.#requests.source.look(bytes.source.on, nowMs),
+      target: this.#requests.target.look(bytes.target.on, nowMs),
     };
     const hasWaited = ({ oldestSinceMs = nowMs }: typeof inFlight.part, ms: number) => nowMs - oldestSinceMs >= ms;
     if (hasWaited(inFlight.target, limits.targetTimeoutMs))

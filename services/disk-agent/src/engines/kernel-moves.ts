@@ -89,7 +89,7 @@ export class KernelMoves {
       const { target } = extent;
       const { move } = target === undefined ? {} : await this.#begun(extent, target, spec, own);
       move?.setRate(target?.bytesPerSecond ?? 0);
-      placed.push(move === undefined ? own : { ...own, ...move.taken });
+      placed.push(move === undefined ? own : { ...own, segment: move.segment });
     }
     return placed;
   }

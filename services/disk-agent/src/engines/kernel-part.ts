@@ -1,12 +1,10 @@
 import type { DeviceId } from "@diskmesh/domain";
 import type { Device } from "../devices/device.js";
-import { pathOf, type Segment } from "../model/mapped-devices.js";
+import type { Segment } from "../model/mapped-devices.js";
 
 /** Bytes of a block device of the kernel that are a part of a disk. */
 export interface TakenPart {
   readonly segment: Segment;
-  /** Path of the block device. */
-  readonly path: string;
   /** Subsystem at another host. A part of another subsystem has lost what that host's machine had not flushed. */
   readonly nqn?: string | undefined;
 }
@@ -56,12 +54,12 @@ export class LocalKernelPart implements KernelPart {
     const run = device.granted.at(this.#bytes.offsetBytes);
     const { guard } = device.file.handle ?? {};
     if (run === undefined || guard === undefined) throw new Error(`device ${device.id} has no guard`);
-    return takenOf(await device.legs.take({ sessionNumber: this.#sessionNumber, run, guard }, this.#bytes));
+    return { segment: await device.legs.take({ sessionNumber: this.#sessionNumber, run, guard }, this.#bytes) };
   }
 
   async find(): Promise<TakenPart | undefined> {
     const segment = await this.#device.legs.find(this.#sessionNumber, this.#bytes);
-    return segment && takenOf(segment);
+    return segment && { segment };
   }
 
   noteTaken(): void {
@@ -77,8 +75,4 @@ export class LocalKernelPart implements KernelPart {
   end(): Promise<void> {
     return this.#device.legs.end(this.#sessionNumber, this.#bytes.offsetBytes);
   }
-}
-
-function takenOf(segment: Segment): TakenPart {
-  return { segment, path: pathOf(segment.on) };
 }

@@ -1,27 +1,22 @@
-import { readFileSync, readlinkSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import type { DeviceIo } from "../base/io-counters.js";
 import type { OpenSince } from "../model/io-queue.js";
 import { SECTOR_BYTES } from "../model/mapped-devices.js";
 
-/** Returns the path of the block device with a number such as `254:3`; undefined when it does not exist. */
-export function blockDeviceAt(number: string): string | undefined {
-  try {
-    return `/dev/${basename(readlinkSync(`/sys/dev/block/${number}`))}`;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Returns the kernel's counters of a block device; undefined when the device does not exist. */
+/**
+ * Returns the kernel's counters of a block device, by its path or by a number such as `254:3`; undefined when the device does
+ * not exist.
+ */
 export function readDeviceIo(device: string): DeviceIo | undefined {
   const text = readStat(device);
   return text === undefined ? undefined : parseStat(text);
 }
 
 function readStat(device: string): string | undefined {
+  const folder = device.startsWith("/") ? `/sys/block/${basename(device)}` : `/sys/dev/block/${device}`;
   try {
-    return readFileSync(`/sys/block/${basename(device)}/stat`, "latin1");
+    return readFileSync(`${folder}/stat`, "latin1");
   } catch {
     return undefined;
   }
@@ -48,6 +43,7 @@ export class KernelRequests {
   #ended: number | undefined;
   #sinceMs = 0;
 
+  /** `device`: path or number of the block device; undefined for none. */
   look(device: string | undefined, nowMs: number): OpenSince {
     const { inFlight, ended } = (device === undefined ? undefined : readRequests(device)) ?? { inFlight: 0, ended: 0 };
     if (inFlight === 0) {

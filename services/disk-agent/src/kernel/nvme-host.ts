@@ -32,8 +32,6 @@ interface NvmeHostOptions {
 /** A namespace that this host's kernel has as a block device. */
 export interface FoundNamespace {
   readonly nqn: string;
-  /** Path of the block device. */
-  readonly path: string;
   /** Number of the block device, such as `259:1`. */
   readonly number: string;
   /** Byte of the device at which the namespace begins. */
@@ -67,7 +65,7 @@ export class NvmeHost {
       if (startBytes === undefined) continue;
       const number = await attribute(`/sys/block/${disk}/dev`);
       const sizeBytes = SECTOR_BYTES * Number(await attribute(`/sys/block/${disk}/size`));
-      if (number !== "") return { nqn, path: `/dev/${disk}`, number, startBytes, sizeBytes };
+      if (number !== "") return { nqn, number, startBytes, sizeBytes };
     }
     return undefined;
   }

@@ -128,9 +128,9 @@ class NvmePart implements KernelPart {
     return found && this.#taken(found);
   }
 
-  #taken({ number, path, nqn, startBytes }: FoundNamespace): TakenPart {
+  #taken({ number, nqn, startBytes }: FoundNamespace): TakenPart {
     const { offsetBytes = 0, sizeBytes } = this.#device;
-    return { segment: { on: number, offsetBytes: offsetBytes - startBytes, sizeBytes }, path, nqn };
+    return { segment: { on: number, offsetBytes: offsetBytes - startBytes, sizeBytes }, nqn };
   }
 
   noteTaken(): void {}
