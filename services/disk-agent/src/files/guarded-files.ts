@@ -167,7 +167,7 @@ function keyOf({ drive, sequence }: GuardRole): string {
  */
 function guardHandle(handle: FileHandle, number: string): Omit<OpenHandle, "close"> {
   return {
-    read: handle.read.bind(handle) as OpenHandle["read"],
+    read: (...of) => handle.read(...of),
     write: () => Promise.reject(new Error("a guard is only read")),
     datasync: () => Promise.reject(new Error("a guard is only read")),
     punchHole: () => Promise.reject(new Error("a guard is only read")),

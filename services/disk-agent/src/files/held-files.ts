@@ -84,16 +84,6 @@ export class HeldFiles implements FileOpener {
       held.closing = handle.close().finally(() => this.#held.delete(identity));
       await held.closing;
     };
-    return {
-      read: handle.read.bind(handle) as OpenHandle["read"],
-      write: handle.write.bind(handle) as OpenHandle["write"],
-      datasync: handle.datasync.bind(handle),
-      punchHole: handle.punchHole.bind(handle),
-      ...(handle.guard && { guard: handle.guard }),
-      ...(handle.drive && { drive: handle.drive }),
-      ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),
-      ...(handle.writeBack && { writeBack: handle.writeBack.bind(handle) }),
-      close,
-    };
+    return { ...handle, close };
   }
 }

@@ -334,13 +334,9 @@ export class Legs {
   async #openLeg(leg: Leg): Promise<OpenHandle> {
     const file = await open(pathOf(await leg.made), "r+");
     const startBytes = this.#device.config.offsetBytes + leg.run.offsetBytes;
-    const read = (buffer: Uint8Array, offset: number, length: number, position: number) =>
-      file.read(buffer, offset, length, position - startBytes);
-    const write = (buffer: Uint8Array, offset: number, length: number, position: number) =>
-      file.write(buffer, offset, length, position - startBytes);
     return {
-      read: read as OpenHandle["read"],
-      write: write as OpenHandle["write"],
+      read: (buffer, offset, length, position) => file.read(buffer, offset, length, position - startBytes),
+      write: (buffer, offset, length, position) => file.write(buffer, offset, length, position - startBytes),
       datasync: () => file.datasync(),
       punchHole: (offsetBytes, lengthBytes) => punchHole(file.fd, offsetBytes - startBytes, lengthBytes),
       syncs: new FileSyncs(() => this.#device.noteLostWrites()),

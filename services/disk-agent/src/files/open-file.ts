@@ -18,8 +18,15 @@ import type { DrivePlace } from "../model/drive-errors.js";
 import { SECTOR_BYTES } from "../model/mapped-devices.js";
 import type { FileSyncs } from "./file-syncs.js";
 
-/** Operations of an open file that I/O needs. */
-export interface OpenHandle extends Pick<FileHandle, "read" | "write" | "datasync" | "close"> {
+/** Moves bytes between `offset` of the buffer and `position` of the file. */
+type Transfer<Moved> = (buffer: Uint8Array, offset: number, length: number, position: number) => Promise<Moved>;
+
+/** Operations of an open file that I/O needs, as functions that can be copied. */
+export interface OpenHandle {
+  readonly read: Transfer<{ readonly bytesRead: number }>;
+  readonly write: Transfer<{ readonly bytesWritten: number }>;
+  datasync(): Promise<void>;
+  close(): Promise<void>;
   /**
    * Frees the space of a byte range, which reads as zeros then. Returns false when the file system or drive does not
    * support that.
@@ -99,14 +106,18 @@ export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOpti
   };
 }
 
-function asOpenHandle(handle: FileHandle): OpenHandle {
-  return Object.assign(handle, {
-    punchHole: (offsetBytes: number, lengthBytes: number) => punchHole(handle.fd, offsetBytes, lengthBytes),
-    readBack: async (offsetBytes: number, lengthBytes: number) =>
-      (await readDirect(`/proc/self/fd/${handle.fd}`, offsetBytes, lengthBytes)).bytes,
-    writeBack: (offsetBytes: number, bytes: Uint8Array) =>
-      writeDirect(`/proc/self/fd/${handle.fd}`, offsetBytes, bytes),
-  });
+function asOpenHandle(file: FileHandle): OpenHandle {
+  // Names no file once this one is closed.
+  const path = () => `/proc/self/fd/${file.fd}`;
+  return {
+    read: (...of) => file.read(...of),
+    write: (...of) => file.write(...of),
+    datasync: () => file.datasync(),
+    close: () => file.close(),
+    punchHole: (offsetBytes, lengthBytes) => punchHole(file.fd, offsetBytes, lengthBytes),
+    readBack: async (offsetBytes, lengthBytes) => (await readDirect(path(), offsetBytes, lengthBytes)).bytes,
+    writeBack: (offsetBytes, bytes) => writeDirect(path(), offsetBytes, bytes),
+  };
 }
 
 async function peekAtDeviceFile(path: string, offsetBytes: number, lengthBytes: number) {

@@ -104,19 +104,20 @@ export class SlowFiles implements FileOpener {
 
   #slow(path: string, handle: OpenHandle): OpenHandle {
     return {
-      read: (async (buffer: Uint8Array, offset: number, length: number, position: number) => {
+      ...handle,
+      read: async (buffer, offset, length, position) => {
         await this.#hangIfTold(path);
         const failure = this.failNextRead;
         this.failNextRead = undefined;
         if (failure) throw failure;
         this.readPositions.push(position);
         return handle.read(buffer, offset, Math.min(length, this.maxBytesPerCall), position);
-      }) as OpenHandle["read"],
-      write: (async (buffer: Uint8Array, offset: number, length: number, position: number) => {
+      },
+      write: async (buffer, offset, length, position) => {
         await this.writes.pass();
         if (this.hangingWritesOf === path) await this.#hungWrites.pass();
         return handle.write(buffer, offset, Math.min(length, this.maxBytesPerCall), position);
-      }) as OpenHandle["write"],
+      },
       datasync: async () => {
         const failure = this.failNextSync;
         this.failNextSync = undefined;
@@ -128,18 +129,14 @@ export class SlowFiles implements FileOpener {
         await this.writes.pass();
         return this.canPunchHoles && handle.punchHole(offsetBytes, lengthBytes);
       },
-      ...(handle.guard && { guard: handle.guard }),
-      ...(handle.readBack && { readBack: handle.readBack.bind(handle) }),
-      ...(handle.writeBack && {
-        writeBack: async (offsetBytes: number, bytes: Uint8Array) => {
-          await this.writes.pass();
-          if (this.hangingWritesOf === path) await this.#hungWrites.pass();
-          const failure = this.failNextSync;
-          this.failNextSync = undefined;
-          if (failure) throw failure;
-          await handle.writeBack?.(offsetBytes, bytes);
-        },
-      }),
+      writeBack: async (offsetBytes, bytes) => {
+        await this.writes.pass();
+        if (this.hangingWritesOf === path) await this.#hungWrites.pass();
+        const failure = this.failNextSync;
+        this.failNextSync = undefined;
+        if (failure) throw failure;
+        await handle.writeBack?.(offsetBytes, bytes);
+      },
       close: async () => {
         await handle.close();
         this.openCount -= 1;
