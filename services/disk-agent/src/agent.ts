@@ -118,7 +118,7 @@ function systemEdges(
   config: AgentConfig,
   limits: AgentLimits,
   log: Logger,
-  found: { readonly io: IoCounters } & Pick<AgentEdges, Exclude<keyof Chosen, "engine"> | "whyNoBlockDevices">,
+  found: Chosen & { readonly io: IoCounters } & Pick<AgentEdges, "whyNoBlockDevices">,
 ): AgentEdges {
   const { tls, registry } = config;
   const common = { tls, defaultDeadlineMs: limits.registerTimeoutMs };

@@ -3,31 +3,21 @@ import type { Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import type { IoCounters } from "./base/io-counters.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
-import type { DriveErrors } from "./devices/drive-errors.js";
 import type { EndBlockDevices } from "./engines/block-devices.js";
-import type { FileOpener } from "./files/open-file.js";
-import type { DeviceMapper } from "./kernel/device-mapper.js";
-import type { Nvme } from "./kernel/nvme.js";
+import type { Chosen } from "./exports/choose-engine.js";
 import type { ListenNbd } from "./nbd/server.js";
 import type { LinkDevice } from "./remote/device-link.js";
 import type { ListenForHolders } from "./remote/device-listener.js";
 
 /** External effects of an agent, apart from the APIs that it serves. */
-export interface AgentEdges {
+export interface AgentEdges extends Chosen {
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
   readonly newBootId: () => string;
   readonly machineBootId: () => Promise<string>;
-  readonly opener: FileOpener;
   readonly cacheFiles: CacheFileSystem;
   readonly listenNbd: ListenNbd;
-  /** Present with the engine `kernel`. Its opener makes guards. */
-  readonly mapper: DeviceMapper | undefined;
-  /** Present with the engine `kernel`. */
-  readonly nvme?: Nvme | undefined;
-  /** Present with the engine `kernel` where its log can be read. */
-  readonly driveErrors?: DriveErrors | undefined;
   /** Reason why the host cannot make block devices of disks; undefined when it can. */
   readonly whyNoBlockDevices: string | undefined;
   readonly endBlockDevices: EndBlockDevices;

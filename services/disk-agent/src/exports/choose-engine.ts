@@ -18,10 +18,9 @@ interface Choice {
   readonly whyNotKernel?: string;
 }
 
-/** Engine of a host, and what it needs. */
+/** Needs of a host's engine. */
 export interface Chosen {
-  readonly engine: EngineName;
-  /** Present with the engine kernel. */
+  /** Present with the engine kernel, whose opener makes guards. */
   readonly mapper: DeviceMapper | undefined;
   /** Present with the engine kernel. */
   readonly nvme?: Nvme | undefined;
@@ -47,16 +46,16 @@ export async function chooseEngine(
     const opener = new GuardedFiles({ files, mapper, log });
     const nvme = await makeNvme(config, log);
     log.info({ reason: nvme.whyNot, ...nvme.address }, "NVMe/TCP between hosts decided");
-    if (typeof driveErrors !== "string") return { engine, mapper, nvme, opener, driveErrors };
+    if (typeof driveErrors !== "string") return { mapper, nvme, opener, driveErrors };
     log.warn({ reason: driveErrors }, "errors of drives not read from the kernel's log");
-    return { engine, mapper, nvme, opener };
+    return { mapper, nvme, opener };
   }
   // Their sessions would write beside those of the other engine.
   if (await mapper.hasAny())
     throw new UnavailableError(
       `engine is "${engine}", but an agent with the engine kernel has left its devices of device-mapper: unmount its disks, and run disk-agent with --end-sessions`,
     );
-  return { engine, mapper: undefined, opener: files };
+  return { mapper: undefined, opener: files };
 }
 
 /** Returns what --check-config says about the engine. */
