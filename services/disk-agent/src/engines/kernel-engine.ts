@@ -6,6 +6,7 @@ import type { DeviceMapper } from "../kernel/device-mapper.js";
 import { isMoving } from "../model/exports.js";
 import {
   type DiskRole,
+  inOrderOfEnd,
   isWholeSectors,
   lastDeviceOf,
   lastMaking,
@@ -133,11 +134,9 @@ export class KernelEngine implements Engine {
     const { mapper, log } = this.#options;
     const isLeft = ({ role }: MappedDevice) => "making" in role && !isServed(role.sessionNumber);
     const left = (await mapper.list()).filter(isLeft);
-    const parts = left.filter(({ role }) => role.kind === "part");
-    const disks = left.filter(({ role }) => role.kind === "disk");
-    const kept = parts.map(({ number }) => number);
+    const kept = left.filter(({ role }) => role.kind === "part").map(({ number }) => number);
     // Requests that a part holds would hold its disk's.
-    for (const { role } of [...parts, ...disks])
+    for (const role of inOrderOfEnd(left).wipe)
       try {
         const failure = await mapper.cut(role, { kept });
         if (failure !== undefined) log.error({ ...role, reason: failure }, "drives not flushed at the end of a disk");
