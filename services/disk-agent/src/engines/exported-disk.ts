@@ -1,6 +1,6 @@
 import type { ClearOptions } from "../files/file-bytes.js";
 import type { Mirrored, MirrorStatus } from "../mirror/mirror.js";
-import { type CopiedTarget, MovablePart, type MovablePartOptions, type SizedPart } from "../mirror/movable-part.js";
+import { type CopiedTarget, MovablePart, type MovablePartOptions } from "../mirror/movable-part.js";
 import { piecesFrom } from "../model/exports.js";
 import { type IoQueue, queueOfRequests } from "../model/io-queue.js";
 import type { ExportDevice, ExportExtent, ExportSpec } from "../model/memory.js";
@@ -19,7 +19,7 @@ export class ExportedDisk implements DiskPart {
   readonly #requests: OpenRequests;
   readonly #watched = new Set<WatchedPart>();
   #spec: ExportSpec;
-  #parts: readonly SizedPart[];
+  #parts: readonly MovablePart[];
   #disk: LinearDisk;
 
   constructor(spec: ExportSpec, options: Omit<MovablePartOptions, "diskId">) {
@@ -51,8 +51,8 @@ export class ExportedDisk implements DiskPart {
     this.#spec = spec;
     this.#limiter.set(spec.limits);
     let next = 0;
-    const parts = this.#parts.flatMap(({ part, sizeBytes }) => {
-      const pieces = piecesFrom(spec.extents, next, sizeBytes);
+    const parts = this.#parts.flatMap((part) => {
+      const pieces = piecesFrom(spec.extents, next, part.sizeBytes);
       next += pieces.length;
       return part.changeInto(pieces);
     });
@@ -61,7 +61,7 @@ export class ExportedDisk implements DiskPart {
   }
 
   askMirror(mirrored: Mirrored, bytesPerSecond: number): MirrorStatus | undefined {
-    for (const { part } of this.#parts) {
+    for (const part of this.#parts) {
       const status = part.askMirror(mirrored, bytesPerSecond);
       if (status !== undefined) return status;
     }
@@ -71,12 +71,12 @@ export class ExportedDisk implements DiskPart {
   /** Lifts the limits, so that delayed operations do not hold up the end of the export. */
   release(): void {
     this.#limiter.set(undefined);
-    for (const { part } of this.#parts) part.release();
+    for (const part of this.#parts) part.release();
   }
 
   /** Ends the changes of the parts that move. */
   async sealMoves(): Promise<readonly CopiedTarget[]> {
-    return (await Promise.all(this.#parts.map(({ part }) => part.seal()))).flat();
+    return (await Promise.all(this.#parts.map((part) => part.seal()))).flat();
   }
 
   read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
@@ -112,8 +112,7 @@ export class ExportedDisk implements DiskPart {
     return part;
   }
 
-  #open(extent: ExportExtent): SizedPart {
-    const part = new MovablePart(extent, { diskId: this.#spec.diskId, ...this.#options });
-    return { part, sizeBytes: extent.sizeBytes };
+  #open(extent: ExportExtent): MovablePart {
+    return new MovablePart(extent, { diskId: this.#spec.diskId, ...this.#options });
   }
 }

@@ -17,11 +17,6 @@ export interface MovablePartOptions {
 /** Target of a move, of which both copies have the first bytes alike, durably. */
 export type CopiedTarget = ExportDevice & { readonly copiedBytes: number };
 
-export interface SizedPart {
-  readonly part: MovablePart;
-  readonly sizeBytes: number;
-}
-
 /** Part of a disk that can move to another device while it is read and written. */
 export class MovablePart implements DiskPart {
   readonly #options: MovablePartOptions;
@@ -41,17 +36,18 @@ export class MovablePart implements DiskPart {
     this.#mirror = this.#begin(extent, former === undefined ? extent.target?.copiedBytes : 0);
   }
 
+  get sizeBytes(): number {
+    return this.#extent.sizeBytes;
+  }
+
   /** Follows a later revision, in which the extent is one or more. Returns the part of each. */
-  changeInto(extents: readonly ExportExtent[]): readonly SizedPart[] {
+  changeInto(extents: readonly ExportExtent[]): readonly MovablePart[] {
     const [first, ...others] = extents;
     if (first === undefined) return [];
     const { target: _, ...whole } = first;
     this.#change(others.length === 0 ? first : whole);
-    if (others.length === 0) return [{ part: this, sizeBytes: first.sizeBytes }];
-    const parts = extents.map((extent) => {
-      const part = new MovablePart(extent, this.#options, this.#changes);
-      return { part, sizeBytes: extent.sizeBytes };
-    });
+    if (others.length === 0) return [this];
+    const parts = extents.map((extent) => new MovablePart(extent, this.#options, this.#changes));
     // Closed last, so that the run stays open: requests of this part without an answer go on.
     this.#part.close();
     return parts;

@@ -49,7 +49,7 @@ describe("the NBD export", () => {
     const parts = ["a", "b"].map(
       (id) => new LocalPart(fixture.device(id), { sessionNumber: 1, offsetBytes: 0 }, waiting),
     );
-    disk = new LinearDisk(parts.map((part) => ({ part, sizeBytes: DEVICE_BYTES })));
+    disk = new LinearDisk(parts.map((part) => Object.assign(part, { sizeBytes: DEVICE_BYTES })));
     // Longer than the 107 bytes of a Unix socket's path, and with a space.
     const folder = join(fixture.folder, "deep folder ".repeat(12).trim());
     mkdirSync(folder);

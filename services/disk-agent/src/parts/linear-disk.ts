@@ -4,6 +4,7 @@ import { joined, settled } from "./pieces.js";
 
 interface Placed {
   readonly startBytes: number;
+  /** Size as of now: a part may grow, for a later disk. */
   readonly sizeBytes: number;
   readonly part: DiskPart;
 }
@@ -13,9 +14,10 @@ export class LinearDisk implements DiskPart {
   readonly sizeBytes: number;
   readonly #placed: readonly Placed[];
 
-  constructor(parts: readonly { readonly part: DiskPart; readonly sizeBytes: number }[]) {
+  constructor(parts: readonly (DiskPart & { readonly sizeBytes: number })[]) {
     let startBytes = 0;
-    this.#placed = parts.map(({ part, sizeBytes }) => {
+    this.#placed = parts.map((part) => {
+      const { sizeBytes } = part;
       const placed = { startBytes, sizeBytes, part };
       startBytes += sizeBytes;
       return placed;
