@@ -198,12 +198,12 @@ export class DeviceTable {
       [...this.#devices.values()].some((device) => device.label.isPending);
     await this.until(() => (opening() || looking > 0 ? undefined : true), waitMs);
     for (const file of this.#files.values()) if (!file.isHeld) file.clear();
-    await this.#opener.clearOthers();
+    await this.#options.opener.clearOthers?.();
   }
 
   /** Closes every file, after waiting up to `waitMs` for I/O in flight. Sessions and orders stay remembered. */
   async stop(waitMs: number): Promise<void> {
-    this.#opener.leave();
+    this.#options.opener.leave?.();
     for (const device of this.#devices.values()) device.detach();
     const closed = () => [...this.#files.values()].every((file) => file.phase === "closed");
     await this.until(() => (closed() ? true : undefined), waitMs);

@@ -30,9 +30,12 @@ export interface DeviceFailure {
   readonly message: string;
 }
 
+/** Opens the files of devices. */
+export type DeviceFileOpener = Pick<FileOpener, "open" | "look" | "clear">;
+
 export interface DeviceFileOptions {
   readonly path: string;
-  readonly opener: FileOpener;
+  readonly opener: DeviceFileOpener;
   readonly changes: Changes<void>;
   readonly clock: Clock;
   /** Held byte ranges by file identity, because several paths may name one file. */

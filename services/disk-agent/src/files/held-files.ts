@@ -1,5 +1,6 @@
 import { DeviceIoError } from "@diskmesh/domain";
-import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
+import type { DeviceFileOpener } from "./device-file.js";
+import type { FileFacts, OpenedFile, OpenHandle } from "./open-file.js";
 
 interface HeldFile {
   readonly opened: Promise<OpenedFile>;
@@ -13,31 +14,19 @@ interface HeldFile {
  * Opens each file once, with one descriptor and one lock, even when links or bind mounts give it several paths. A
  * second open would fail on the lock of the first.
  */
-export class HeldFiles implements FileOpener {
-  readonly #files: FileOpener;
-  readonly clear?: NonNullable<FileOpener["clear"]>;
+export class HeldFiles implements DeviceFileOpener {
+  readonly #files: DeviceFileOpener;
+  readonly clear?: NonNullable<DeviceFileOpener["clear"]>;
   /** Held files by file identity. */
   readonly #held = new Map<string, HeldFile>();
 
-  constructor(files: FileOpener) {
+  constructor(files: DeviceFileOpener) {
     this.#files = files;
     if (files.clear !== undefined) this.clear = (path) => this.#clear(path);
   }
 
   look(path: string): Promise<FileFacts> {
     return this.#files.look(path);
-  }
-
-  peek(...place: Parameters<FileOpener["peek"]>): ReturnType<FileOpener["peek"]> {
-    return this.#files.peek(...place);
-  }
-
-  leave(): void {
-    this.#files.leave?.();
-  }
-
-  async clearOthers(): Promise<void> {
-    await this.#files.clearOthers?.();
   }
 
   async #clear(path: string): Promise<void> {
