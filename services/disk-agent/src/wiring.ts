@@ -4,7 +4,7 @@ import type { AgentContext } from "./calls/context.js";
 import type { AgentEdges } from "./edges.js";
 import { exportDeviceOf } from "./model/exports.js";
 import { type OpenPart, openPart } from "./parts/open-part.js";
-import { BlockAddress } from "./remote/block-address.js";
+import { blockAddressOf } from "./remote/block-address.js";
 import { DeviceAccess } from "./remote/device-access.js";
 import { RemotePart } from "./remote/remote-part.js";
 
@@ -13,7 +13,7 @@ export async function serveHolders(
   lifecycle: Lifecycle,
   context: Pick<AgentContext, "config" | "limits" | "devices" | "ledger" | "log">,
   edges: Pick<AgentEdges, "clock" | "machineBootId" | "listenForHolders" | "nvme">,
-): Promise<BlockAddress> {
+): Promise<AgentContext["holders"]> {
   const { config, limits, devices, ledger, log } = context;
   const machineBootId = await edges.machineBootId();
   const access = new DeviceAccess({
@@ -37,7 +37,7 @@ export async function serveHolders(
     log,
   });
   lifecycle.use("listener for holders on other hosts", listener);
-  return new BlockAddress(blockHostOf(config), listener, ledger);
+  return { address: () => blockAddressOf(blockHostOf(config), listener, ledger) };
 }
 
 /** Returns a function that opens devices of this host and of others for exports and copies. */

@@ -12,7 +12,6 @@ import type { AttachOrders } from "../orders/attach-orders.js";
 import type { Eraser } from "../orders/eraser.js";
 import type { Labels } from "../orders/labels.js";
 import type { SessionOrders } from "../orders/session-orders.js";
-import type { BlockAddress } from "../remote/block-address.js";
 import type { RegistrationDue } from "./registration-due.js";
 
 /** Parts of the agent that carry out the registry's orders for devices. */
@@ -37,8 +36,8 @@ export interface AgentContext {
   readonly registrationDue: RegistrationDue;
   readonly orders: DeviceOrders;
   readonly exports: ExportTable;
-  /** Address for holders on other hosts. */
-  readonly holders: BlockAddress;
+  /** Address for holders on other hosts. Throws UnavailableError while the agent cannot listen. */
+  readonly holders: { address(): string };
   readonly vendors: VendorCalls;
   readonly log: Logger;
 }
