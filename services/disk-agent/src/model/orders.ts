@@ -119,7 +119,7 @@ export function decideOrder(
     const difference = compareStamps(order.stamp, last);
     if (difference === 0 && lastKind === order.kind)
       return { memory: withLabel(withExpected(memory, order), order), verdict: { verdict: "converge" } };
-    if (difference <= 0) return { memory, verdict: outdated(order, last, lastKind) };
+    if (difference <= 0) return { memory, verdict: { verdict: "outdated", message: whyOlder(order, last, lastKind) } };
   }
   const { tabletGeneration, deviceGeneration } = order.stamp;
   const remembered = { tabletGeneration, deviceGeneration, kind: order.kind };
@@ -159,28 +159,20 @@ function withExpected(memory: AgentMemory, { deviceId, kind, expected }: DeviceO
   return kind === "detach" || expected === undefined ? memory : rememberIdentity(memory, deviceId, expected);
 }
 
-/** Rule 3: returns whether the order is still the last one for its device. Callers check this after every await. */
-export function isCurrentOrder(memory: AgentMemory, order: DeviceOrder): boolean {
-  const last = lastStamp(memory, order.deviceId);
-  return (
-    last !== undefined &&
-    isOfLeader(memory, order.stamp) &&
-    compareStamps(order.stamp, last) === 0 &&
-    memory.devices.get(order.deviceId)?.order?.kind === order.kind
-  );
-}
-
-/** Returns the verdict on an order that a later one has replaced during its execution. */
-export function overtaken(memory: AgentMemory, order: DeviceOrder): OrderVerdict & { verdict: "outdated" } {
+/**
+ * Rule 3: returns why the order is not the last one for its device any more; undefined while it is. Callers ask after every
+ * await.
+ */
+export function whyOvertaken(memory: AgentMemory, order: DeviceOrder): string | undefined {
   const last = lastStamp(memory, order.deviceId);
   const lastKind = memory.devices.get(order.deviceId)?.order?.kind;
-  if (last !== undefined && lastKind !== undefined && isOfLeader(memory, order.stamp))
-    return outdated(order, last, lastKind);
-  const message = `${order.kind} ${formatStamp(order.stamp)} of device ${order.deviceId} is outdated: the agent changed over to ${leaderOf(memory)}`;
-  return { verdict: "outdated", message };
+  if (last === undefined || lastKind === undefined || !isOfLeader(memory, order.stamp))
+    return `${order.kind} ${formatStamp(order.stamp)} of device ${order.deviceId} is outdated: the agent changed over to ${leaderOf(memory)}`;
+  return compareStamps(order.stamp, last) === 0 && lastKind === order.kind
+    ? undefined
+    : whyOlder(order, last, lastKind);
 }
 
-function outdated(order: DeviceOrder, last: Stamp, lastKind: OrderKind): OrderVerdict & { verdict: "outdated" } {
-  const message = `${order.kind} ${formatStamp(order.stamp)} of device ${order.deviceId} is outdated: the last order obeyed was ${lastKind} ${formatStamp(last)}`;
-  return { verdict: "outdated", message };
+function whyOlder(order: DeviceOrder, last: Stamp, lastKind: OrderKind): string {
+  return `${order.kind} ${formatStamp(order.stamp)} of device ${order.deviceId} is outdated: the last order obeyed was ${lastKind} ${formatStamp(last)}`;
 }

@@ -7,7 +7,7 @@ import type { DeviceOutcome } from "../devices/outcome.js";
 import type { DeviceFailure } from "../files/device-file.js";
 import type { FileFacts } from "../files/open-file.js";
 import type { RememberedIdentity } from "../model/memory.js";
-import { type DeviceOrder, isCurrentOrder, type OrderVerdict, overtaken } from "../model/orders.js";
+import { type DeviceOrder, type OrderVerdict, whyOvertaken } from "../model/orders.js";
 
 /** Executes decided attach and detach orders. The decisions must be durable before `run` is called. */
 export class AttachOrders {
@@ -21,16 +21,16 @@ export class AttachOrders {
 
   /** Executes an order. Work that exceeds the answer timeout continues, and the outcome is `pending`. */
   async run(order: DeviceOrder, verdict: OrderVerdict): Promise<DeviceOutcome> {
-    const answer = (outcome: DeviceOutcome["outcome"], message: string): DeviceOutcome => {
-      return { deviceId: order.deviceId, outcome, message, stamp: order.stamp };
-    };
+    return { deviceId: order.deviceId, stamp: order.stamp, ...(await this.#execute(order, verdict)) };
+  }
+
+  async #execute(order: DeviceOrder, verdict: OrderVerdict): Promise<Came> {
     if (verdict.verdict === "unknown_device" || verdict.verdict === "outdated")
-      return answer(verdict.verdict, verdict.message);
-    if (!isCurrentOrder(this.#ledger.memory, order))
-      return answer("outdated", overtaken(this.#ledger.memory, order).message);
+      return { outcome: verdict.verdict, message: verdict.message };
+    const overtaken = this.#overtaken(order);
+    if (overtaken) return overtaken;
     const device = this.#devices.get(order.deviceId);
-    const outcome = order.kind === "attach" ? this.#attach(order, device) : this.#detach(order, device);
-    return { deviceId: order.deviceId, stamp: order.stamp, ...(await outcome) };
+    return order.kind === "attach" ? this.#attach(order, device) : this.#detach(order, device);
   }
 
   async #attach(order: DeviceOrder, device: Device): Promise<Came> {
@@ -38,7 +38,8 @@ export class AttachOrders {
     if (device.attached) {
       // The path may name another file now.
       await inTime(this.#devices, device.file.look());
-      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+      const overtaken = this.#overtaken(order);
+      if (overtaken) return overtaken;
     }
     const { held } = device.file;
     if (device.attached && held) {
@@ -49,12 +50,14 @@ export class AttachOrders {
           : { outcome: "already", message: "" };
       // Closes the held file, because it is not the recorded one. The next open may find the recorded file at the path.
       await this.#letGo(device, other);
-      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+      const overtaken = this.#overtaken(order);
+      if (overtaken) return overtaken;
     }
     // Joins an open in progress. Starts an open only when the device does not need its file open, e.g. after a failure.
     if (!device.holds) device.attach();
     const came = await this.#devices.until<Came>(() => {
-      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+      const overtaken = this.#overtaken(order);
+      if (overtaken) return overtaken;
       if (device.failure) return device.failure;
       const { held } = device.file;
       if (!device.attached || !held) return undefined;
@@ -73,8 +76,8 @@ export class AttachOrders {
     if (!device.wanted && device.released) return { outcome: "already", message: "" };
     device.detach();
     const came = await this.#devices.until<Came>(() => {
-      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
-      return !device.wanted && device.released ? { outcome: "done", message: "" } : undefined;
+      const isDone = !device.wanted && device.released;
+      return this.#overtaken(order) ?? (isDone ? { outcome: "done", message: "" } : undefined);
     });
     const { legs, inFlight, file, config } = device;
     const open = legs.sessions.length > 0 ? `, and runs of it are open in sessions ${legs.sessions.join(", ")}` : "";
@@ -91,8 +94,10 @@ export class AttachOrders {
     await this.#devices.until(closed);
   }
 
-  #overtaken(order: DeviceOrder): Came {
-    return { outcome: "outdated", message: overtaken(this.#ledger.memory, order).message };
+  /** Returns the outcome of an order that a later one has replaced; undefined for one that is the last. */
+  #overtaken(order: DeviceOrder): Came | undefined {
+    const message = whyOvertaken(this.#ledger.memory, order);
+    return message === undefined ? undefined : { outcome: "outdated", message };
   }
 }
 
