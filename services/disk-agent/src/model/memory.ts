@@ -9,7 +9,7 @@ export interface AgentMemory {
   readonly hostId: HostId;
   /** Id of the tablet that the agent obeys; empty before the first registration. */
   readonly tabletId: string;
-  /** Incarnation of that tablet that the agent obeys. While empty, the agent obeys every incarnation of the tablet. */
+  /** Incarnation of that tablet that the agent obeys; empty before the first registration. */
   readonly incarnation: string;
   /** Ended predecessors of the obeyed incarnation, the latest last. Their orders are refused for good. */
   readonly formerIncarnations: readonly string[];

@@ -79,18 +79,6 @@ describe("acceptRequest (rule 1)", () => {
       /was replaced/,
     ],
     [
-      "no incarnation, of an agent that has heard of one -> refused",
-      registered(),
-      { bootId: BOOT, stamps: [stamp(9, 9, { incarnation: "" })] },
-      InvalidStateError,
-    ],
-    [
-      "another tablet, of an agent that never heard of an incarnation -> refused",
-      registered(3, { incarnation: "", formerIncarnations: [] }),
-      { bootId: BOOT, stamps: [stamp(9, 9, { tabletId: "foreign" })] },
-      InvalidStateError,
-    ],
-    [
       "a lower tablet generation -> the whole request is refused",
       registered(),
       { bootId: BOOT, stamps: [stamp(3, 1), stamp(2, 9)] },
@@ -109,14 +97,6 @@ describe("acceptRequest (rule 1)", () => {
       const error = await rejection(() => acceptRequest(registered(), BOOT, request), DomainError);
       expect(error.about).to.deep.equal({ host_id: HOST, tablet_id: "tablet", incarnation: "child" });
     });
-
-  it("obeys every incarnation of its tablet without one, and sets none", () => {
-    const memory = registered(3, { incarnation: "", formerIncarnations: [] });
-    const accepted = acceptRequest(memory, BOOT, { bootId: BOOT, stamps: [stamp(3, 1)] });
-    expect(accepted).to.equal(memory);
-    const order = { deviceId: DEVICE, stamp: stamp(3, 1), kind: "attach" as const };
-    expect(whyOvertaken(decideOrder(accepted, KNOWN, order).memory, order)).to.equal(undefined);
-  });
 
   it("keeps the memory at the same tablet generation", () => {
     const memory = registered();

@@ -43,8 +43,8 @@ export type OrderVerdict =
 
 /**
  * Rule 1: accepts a request, and returns the memory with its tablet generation. Throws when the request is for another
- * start of the agent, is of another tablet or incarnation, or is of a replaced leader. An agent without an incarnation
- * obeys every incarnation of its tablet; only a registration sets the incarnation.
+ * start of the agent, is of another tablet or incarnation, or is of a replaced leader. Only a registration sets the
+ * tablet and incarnation that the agent obeys.
  */
 export function acceptRequest(
   memory: AgentMemory,
@@ -78,7 +78,7 @@ export function acceptRequest(
 
 /** Returns whether the stamp is of the obeyed tablet and incarnation, at any generation. */
 function isOfLeader(memory: AgentMemory, { tabletId, incarnation }: Stamp): boolean {
-  return tabletId === memory.tabletId && (memory.incarnation === "" || incarnation === memory.incarnation);
+  return tabletId === memory.tabletId && incarnation === memory.incarnation;
 }
 
 function refuseOtherIncarnation(memory: AgentMemory, stamp: Stamp): void {

@@ -98,18 +98,6 @@ describe("decideRegistration: the obeyed incarnation", () => {
       obeyed: ["new", "n", 1, ["parent"]],
     },
     {
-      title: "never heard of one, adopted by another tablet -> changes over",
-      memory: obeys({ incarnation: "", tabletGeneration: 70 }),
-      answer: answerOf({ tabletId: "new", incarnation: "n", tabletGeneration: 1 }, [["tablet", ""]]),
-      obeyed: ["new", "n", 1, []],
-    },
-    {
-      title: "never heard of one, adopted by a new store of the same tablet, with a lower generation -> changes over",
-      memory: obeys({ incarnation: "", tabletGeneration: 70 }),
-      answer: answerOf({ incarnation: "n", tabletGeneration: 1 }, [["tablet", ""]]),
-      obeyed: ["tablet", "n", 1, []],
-    },
-    {
       title: "a registry that names itself among those it came from -> not a former one",
       memory: obeys(),
       answer: answerOf({ incarnation: "child" }, [
@@ -184,14 +172,6 @@ describe("decideRegistration: the obeyed incarnation", () => {
       InvalidStateError,
       /AdoptFleet/,
     ],
-    [
-      "one that adopted agents that never heard of one, to an agent that did",
-      obeys(),
-      answerOf({ tabletId: "new", incarnation: "n" }, [["tablet", ""]]),
-      InvalidStateError,
-      /AdoptFleet/,
-    ],
-    ["one without an incarnation", obeys(), answerOf({ incarnation: "" }), InvalidStateError, /incarnation ""/],
   ];
   for (const [title, memory, answer, error, message] of refused)
     it(`refuses ${title}`, () => {

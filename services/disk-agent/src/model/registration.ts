@@ -126,7 +126,7 @@ type Answering = Pick<RegistrationAnswer, "tabletId" | "incarnation" | "tabletGe
 function takeIncarnation(memory: AgentMemory, answer: Answering): AgentMemory {
   const { tabletId, incarnation, tabletGeneration } = answer;
   const taken = { ...memory, tabletId, incarnation, tabletGeneration };
-  if (memory.tabletId !== "" && memory.incarnation === incarnation) return taken;
+  if (memory.incarnation === incarnation) return taken;
   return { ...taken, formerIncarnations: formerOnes(memory, answer) };
 }
 
