@@ -1,18 +1,16 @@
 import type { RegisterAgentResponse, RememberedRun, StampedDevice } from "@diskmesh/api/internal";
-import { type DeviceId, parseDeviceId, parseDiskId, parseHostId, parseId } from "@diskmesh/domain";
+import { type DeviceId, parseDiskId, parseHostId, parseId } from "@diskmesh/domain";
 import type { RememberedSession } from "../model/memory.js";
 import type { RegistrationAnswer } from "../model/registration.js";
-import { atLeast, parseAttach, parseRun, parseSessionNumber, parseStamp } from "./wire.js";
+import { atLeast, parseOrder, parseRun, parseSessionNumber } from "./wire.js";
 
 export function parseRegistrationAnswer(message: RegisterAgentResponse): RegistrationAnswer {
-  const parse = ({ deviceId: id, stamp, floor, runs, ...attach }: StampedDevice) => {
-    const deviceId = parseDeviceId(id);
+  const parse = (device: StampedDevice) => {
+    const order = parseOrder(device);
     return {
-      deviceId,
-      stamp: parseStamp(`stamp of device ${deviceId}`, stamp),
-      ...parseAttach(attach),
-      floor: atLeast("floor", floor, 0),
-      sessions: runs.map((run) => parseRememberedRun(deviceId, run)),
+      ...order,
+      floor: atLeast("floor", device.floor, 0),
+      sessions: device.runs.map((run) => parseRememberedRun(order.deviceId, run)),
     };
   };
   return {

@@ -64,14 +64,10 @@ import { highestSession, lastSession, SESSION_KEY_BYTES } from "../model/session
 
 /** Parses the stamp of a request other than an attach or detach order; its device generation is 0. */
 export function parseLeaderStamp(stamp: StampMessage | undefined): Stamp {
-  return parseStampOf("stamp", stamp, 0);
+  return parseStamp("stamp", stamp, 0);
 }
 
-export function parseStamp(field: string, stamp: StampMessage | undefined): Stamp {
-  return parseStampOf(field, stamp, 1);
-}
-
-function parseStampOf(field: string, stamp: StampMessage | undefined, minDeviceGeneration: number): Stamp {
+function parseStamp(field: string, stamp: StampMessage | undefined, minDeviceGeneration: number): Stamp {
   if (!stamp) throw new InvalidArgumentError(`${field} is missing: give one`, { about: { field } });
   const { tabletGeneration, deviceGeneration } = stamp;
   const tabletId = parseId(`${field}.tablet_id`, stamp.tabletId);
@@ -133,26 +129,18 @@ export function parseOrders(
   maxDevices: number,
 ): DeviceOrder[] {
   refuseTooMany("devices", messages.length, maxDevices);
-  const orders = messages.map((message) => {
-    const deviceId = parseDeviceId(message.deviceId);
-    const stamp = parseStamp(`stamp of device ${deviceId}`, message.stamp);
-    return {
-      deviceId,
-      stamp,
-      kind,
-      ...parseAttach(message),
-    };
-  });
+  const orders = messages.map((message) => ({ ...parseOrder(message), kind }));
   refuseRepeated(orders.map(({ deviceId }) => deviceId));
   return orders;
 }
 
-/** Parses what an attach order says of the device. */
-export function parseAttach(
-  message: Pick<StampedDevice, "expected" | "endedSessionNumber" | "labelId"> | DeviceOrderMessage,
-) {
+/** Parses an attach or detach order for a device, without its kind. */
+export function parseOrder(message: DeviceOrderMessage | StampedDevice): Omit<DeviceOrder, "kind"> {
   const { expected, endedSessionNumber, labelId } = message;
+  const deviceId = parseDeviceId(message.deviceId);
   return {
+    deviceId,
+    stamp: parseStamp(`stamp of device ${deviceId}`, message.stamp, 1),
     expected: expected && parseExpected(expected),
     endedSessionNumber: atLeast("ended_session_number", endedSessionNumber, 0),
     labelId: labelId === "" ? undefined : parseLabelId("label_id", labelId),

@@ -1,5 +1,5 @@
-import { type DeviceId, InvalidStateError, OutdatedError, quoted, type Stamp } from "@diskmesh/domain";
-import { type AgentMemory, decideEach, type RememberedIdentity, type RememberedSession } from "./memory.js";
+import { type DeviceId, InvalidStateError, OutdatedError, quoted } from "@diskmesh/domain";
+import { type AgentMemory, decideEach, type RememberedSession } from "./memory.js";
 import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./orders.js";
 import { restoreSessions } from "./sessions.js";
 
@@ -14,19 +14,12 @@ export interface RegistrationAnswer extends Incarnation {
   readonly tabletGeneration: number;
   /** Former incarnations whose agents the answering registry takes over. */
   readonly predecessors: readonly Incarnation[];
-  readonly allowed: readonly {
-    readonly deviceId: DeviceId;
-    readonly stamp: Stamp;
-    /** Registry's record of the device; undefined from a registry of the previous release. */
-    readonly expected?: RememberedIdentity | undefined;
-    /** Like those of `DeviceOrder`. */
-    readonly endedSessionNumber?: number;
-    readonly labelId?: string | undefined;
+  readonly allowed: readonly (Omit<DeviceOrder, "kind"> & {
     /** Floor and sessions that a device takes over if it remembers no session. Absent for 0 and none. */
     readonly floor?: number;
     readonly sessions?: readonly RememberedSession[];
-  }[];
-  readonly unknown: readonly { readonly deviceId: DeviceId; readonly stamp: Stamp }[];
+  })[];
+  readonly unknown: readonly Omit<DeviceOrder, "kind">[];
 }
 
 /**
