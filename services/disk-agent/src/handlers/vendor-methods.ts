@@ -5,16 +5,12 @@ import type {
   CancelMethodResponse,
   JoinMethodRequest,
   JoinMethodResponse,
-  ListMethodsRequest,
   ListMethodsResponse,
 } from "@diskmesh/api/internal";
 import type { CallContext } from "@diskmesh/rpc";
 import type { AgentContext } from "../calls/context.js";
 
-export async function listMethods(
-  { vendors }: AgentContext,
-  _request: ListMethodsRequest,
-): Promise<ListMethodsResponse> {
+export async function listMethods({ vendors }: AgentContext): Promise<ListMethodsResponse> {
   return vendors.listMethods();
 }
 
