@@ -29,7 +29,6 @@ import { type Chosen, chooseEngine } from "./exports/choose-engine.js";
 import { ExportTable } from "./exports/export-table.js";
 import { machineBootId } from "./host/machine-boot-id.js";
 import { Claims } from "./labels/claims.js";
-import { makeEngines } from "./make-engines.js";
 import { Copier } from "./mirror/copier.js";
 import { NbdServer } from "./nbd/server.js";
 import { AttachOrders } from "./orders/attach-orders.js";
@@ -42,7 +41,7 @@ import { linkOverNbd } from "./remote/device-link.js";
 import { DeviceListener } from "./remote/device-listener.js";
 import { noteRunningConfig } from "./running-config.js";
 import { addServices } from "./services.js";
-import { openAnyPart, serveHolders } from "./wiring.js";
+import { makeEngines, openAnyPart, serveHolders } from "./wiring.js";
 import { listenForCsiDrivers } from "./workers/csi-socket.js";
 import type { RegistrationOptions } from "./workers/heartbeats.js";
 import { keepRegistered } from "./workers/registration.js";
@@ -217,6 +216,7 @@ function makeContext(
   const { probeWarningAfterMs: warningAfterMs, probeErrorAfterMs: errorAfterMs } = limits;
   const sessions = new SessionOrders(ledger, devices, new Claims({ devices, ledger, log }));
   const bootId = edges.newBootId();
+  const wired = { config, limits, devices, ledger, log };
   return {
     config,
     limits,
@@ -248,7 +248,7 @@ function makeContext(
       copier: new Copier({
         devices,
         ledger,
-        openPart: openAnyPart({ config, limits, devices, ledger, log }, edges),
+        openPart: openAnyPart(wired, edges),
         clock,
         limits: limits.copy,
         log,
@@ -257,7 +257,7 @@ function makeContext(
     exports: new ExportTable({
       ledger,
       devices,
-      engines: makeEngines(config, { devices, ledger }, options),
+      engines: makeEngines(wired, options.folders.exports, edges),
       blockDevices: new BlockDevices({
         hostId: config.hostId,
         folder: options.folders.exports,

@@ -2,16 +2,22 @@ import type { Lifecycle } from "@diskmesh/service";
 import { blockHostOf } from "./base/config.js";
 import type { AgentContext } from "./calls/context.js";
 import type { AgentEdges } from "./edges.js";
+import type { Engine } from "./engines/engine.js";
+import { KernelEngine } from "./engines/kernel-engine.js";
+import { NodeEngine } from "./engines/node-engine.js";
 import { exportDeviceOf } from "./model/exports.js";
 import { type OpenPart, openPart } from "./parts/open-part.js";
 import { blockAddressOf } from "./remote/block-address.js";
 import { DeviceAccess } from "./remote/device-access.js";
+import { NvmeParts } from "./remote/nvme-parts.js";
 import { RemotePart } from "./remote/remote-part.js";
+
+type Wired = Pick<AgentContext, "config" | "limits" | "devices" | "ledger" | "log">;
 
 /** Serves the devices to holders on other hosts, at the port of the agent's former life. */
 export async function serveHolders(
   lifecycle: Lifecycle,
-  context: Pick<AgentContext, "config" | "limits" | "devices" | "ledger" | "log">,
+  context: Wired,
   edges: Pick<AgentEdges, "clock" | "machineBootId" | "listenForHolders" | "nvme">,
 ): Promise<AgentContext["holders"]> {
   const { config, limits, devices, ledger, log } = context;
@@ -42,7 +48,7 @@ export async function serveHolders(
 
 /** Returns a function that opens devices of this host and of others for exports and copies. */
 export function openAnyPart(
-  { config, limits, devices, ledger, log }: Pick<AgentContext, "config" | "limits" | "devices" | "ledger" | "log">,
+  { config, limits, devices, ledger, log }: Wired,
   { clock, random, linkDevice }: Pick<AgentEdges, "clock" | "random" | "linkDevice">,
 ): OpenPart {
   const { maxInFlightPerLink: maxInFlight, linkChunkBytes: chunkBytes } = limits;
@@ -69,4 +75,34 @@ export function openAnyPart(
     });
   };
   return openPart({ hostId, devices, openRemotePart, clock, ioTimeoutMs: operationTimeoutMs });
+}
+
+/** Makes the engines of the agent, in order of preference. `folder` is that of the exports. */
+export function makeEngines(context: Wired, folder: string, edges: AgentEdges): readonly Engine[] {
+  const { config, limits, devices, ledger, log } = context;
+  const common = {
+    hostId: config.hostId,
+    folder,
+    devices,
+    openPart: openAnyPart(context, edges),
+    clock: edges.clock,
+    limits: {
+      maxConnections: limits.maxNbdConnections,
+      maxInFlightRequests: limits.maxInFlightNbdRequests,
+      maxInFlightBytes: limits.maxInFlightNbdBytes,
+      negotiationTimeoutMs: limits.nbdNegotiationTimeoutMs,
+      drainTimeoutMs: limits.drainTimeoutMs,
+      mirror: {
+        copy: limits.copy,
+        targetTimeoutMs: limits.mirrorTargetTimeoutMs,
+        heldTimeoutMs: config.remoteIoTimeoutMs,
+      },
+    },
+    log,
+  };
+  const node = new NodeEngine({ ...common, listenNbd: edges.listenNbd });
+  const { mapper, nvme, io } = edges;
+  if (mapper === undefined || nvme === undefined) return [node];
+  const remote = new NvmeParts({ nvme, ledger, log });
+  return [new KernelEngine({ ...common, mapper, remote, io }), node];
 }
