@@ -150,7 +150,8 @@ function parseSlot(slot: Record<keyof DeviceLabel | "counter", unknown>): Slot {
   };
 }
 
-function asCount(value: unknown): number {
+/** Returns the number of a label's or record's text. Throws an Error for anything but a whole number from 0. */
+export function asCount(value: unknown): number {
   if (typeof value === "number" && value >= 0 && value < Number.MAX_SAFE_INTEGER && Number.isInteger(value))
     return value;
   throw new Error(`${value} is not a count`);

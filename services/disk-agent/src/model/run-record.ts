@@ -1,6 +1,6 @@
 import { parseDiskId, type RunRecord } from "@diskmesh/domain";
 import { crc32c } from "./crc32c.js";
-import { BLOCK_BYTES, type LabelWrite } from "./label.js";
+import { asCount, BLOCK_BYTES, type LabelWrite } from "./label.js";
 import type { DeviceRun } from "./runs.js";
 
 /** A run as an order names it. */
@@ -97,9 +97,4 @@ function parseText(text: Record<keyof WrittenRecord | "counter", unknown>): Omit
     clean: text.clean === true,
   };
   return { record, counter: asCount(text.counter) };
-}
-
-function asCount(value: unknown): number {
-  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
-  throw new Error(`${value} is not a count`);
 }
