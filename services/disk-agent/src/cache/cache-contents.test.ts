@@ -32,7 +32,7 @@ function full(): AgentMemory {
     diskId: "disk-3" as DiskId,
     extents: [{ ...extent, offsetBytes: 8192, sessionNumber: 9 }],
   };
-  memory = decideExport(decideExport(memory, spec).memory, grown).memory;
+  memory = decideExport(decideExport(memory, spec), grown);
   return decideUnexport(memory, "disk-2" as DiskId, 8, 10);
 }
 

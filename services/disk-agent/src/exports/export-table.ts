@@ -110,7 +110,7 @@ export class ExportTable {
    * no. The disk is listed at once, so that a registry that no longer wants it can end it.
    */
   intend(spec: ExportSpec): void {
-    this.#ledger.remember(decideExport(this.#ledger.memory, spec).memory);
+    this.#ledger.remember(decideExport(this.#ledger.memory, spec));
     this.#beginning.set(spec.diskId, spec.sessionNumber);
   }
 

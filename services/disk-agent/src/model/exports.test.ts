@@ -1,7 +1,7 @@
 import { type DeviceId, type DiskId, type HostId, OutdatedError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { decideExport, decideUnexport, exportDeviceOf } from "./exports.js";
-import { type AgentMemory, type ExportExtent, type ExportSpec, emptyMemory } from "./memory.js";
+import { type ExportExtent, type ExportSpec, emptyMemory } from "./memory.js";
 
 const EMPTY = emptyMemory("host-1" as HostId);
 const disk = (name: string) => name as DiskId;
@@ -21,18 +21,16 @@ const spec = (sessionNumber: number, diskId = "disk-1", sizeBytes = 4096): Expor
   ],
 });
 
-const serve = (memory: AgentMemory, wanted: ExportSpec) => decideExport(memory, wanted).memory;
-
 describe("decideExport and decideUnexport", () => {
   it("serves a higher session, keeps the same one, and refuses a lower one", () => {
-    const memory = serve(serve(EMPTY, spec(3)), spec(5));
+    const memory = decideExport(decideExport(EMPTY, spec(3)), spec(5));
     expect(memory.exports.get(disk("disk-1"))?.spec?.sessionNumber).to.equal(5);
-    expect(decideExport(memory, spec(5)).verdict).to.equal("same");
+    expect(decideExport(memory, spec(5))).to.equal(memory);
     expect(() => decideExport(memory, spec(4))).to.throw(OutdatedError);
   });
 
   it("refuses the same session with other extents", () => {
-    expect(() => decideExport(serve(EMPTY, spec(3)), spec(3, "disk-1", 8192))).to.throw(
+    expect(() => decideExport(decideExport(EMPTY, spec(3)), spec(3, "disk-1", 8192))).to.throw(
       OutdatedError,
       "use a new session number",
     );
@@ -43,11 +41,10 @@ describe("decideExport and decideUnexport", () => {
     for (const change of [{ blockAddress: "127.0.0.1:2" }, key]) {
       const first = spec(3);
       const repeated = { ...first, extents: first.extents.map((extent) => ({ ...extent, ...change })) };
-      const { memory, verdict } = decideExport(serve(EMPTY, first), repeated);
-      expect(verdict).to.equal("same");
+      const memory = decideExport(decideExport(EMPTY, first), repeated);
       const named = { diskId: disk("disk-1"), sessionNumber: 3, deviceId: "d" as DeviceId };
       expect(exportDeviceOf(memory, named)).to.include(change);
-      expect(decideExport(memory, repeated).memory).to.equal(memory);
+      expect(decideExport(memory, repeated)).to.equal(memory);
       expect(exportDeviceOf(memory, { ...named, sessionNumber: 2 })).to.equal(undefined);
     }
   });
@@ -55,13 +52,12 @@ describe("decideExport and decideUnexport", () => {
   it("keeps addresses and keys in an order without them, and refuses the order where they are not known", () => {
     const reachless = { blockAddress: "", sessionKey: "" };
     const limited = { ...spec(3), revision: 1, extents: spec(3).extents.map((one) => ({ ...one, ...reachless })) };
-    const { memory, verdict } = decideExport(serve(EMPTY, spec(3)), limited);
-    expect(verdict).to.equal("change");
+    const memory = decideExport(decideExport(EMPTY, spec(3)), limited);
     expect(memory.exports.get(disk("disk-1"))?.spec).to.deep.equal({ ...spec(3), revision: 1 });
-    expect(decideExport(memory, limited)).to.deep.equal({ memory, verdict: "same" });
+    expect(decideExport(memory, limited)).to.equal(memory);
     expect(() => decideExport(EMPTY, limited)).to.throw(OutdatedError, "no key of device d");
     const local = { ...limited, extents: limited.extents.map((one) => ({ ...one, hostId: EMPTY.hostId })) };
-    expect(decideExport(EMPTY, local).verdict).to.equal("serve");
+    expect(decideExport(EMPTY, local).exports.get(disk("disk-1"))?.spec).to.deep.equal(local);
   });
 
   describe("a later revision of the same session", () => {
@@ -104,32 +100,33 @@ describe("decideExport and decideUnexport", () => {
     ];
     for (const [what, change, effect] of rows)
       it(`${what} -> ${effect}`, () => {
-        const memory = serve(EMPTY, what.includes("cut") || what.includes("half") ? moving : spec(3));
+        const memory = decideExport(EMPTY, what.includes("cut") || what.includes("half") ? moving : spec(3));
         const later: ExportSpec = { ...spec(3), ...change, revision: 1 };
         if (effect === "refused") return expect(() => decideExport(memory, later)).to.throw(OutdatedError);
-        const decided = decideExport(memory, later);
-        expect(decided.verdict).to.equal(effect);
-        expect(decided.memory.exports.get(disk("disk-1"))?.spec).to.deep.equal(later);
+        expect(decideExport(memory, later).exports.get(disk("disk-1"))?.spec).to.deep.equal(later);
       });
 
     it("a lower revision that arrives late -> nothing changes", () => {
       const former = { ...(first as ExportExtent), sessionKey: "key of a former leader" };
       const extents = [first as ExportExtent, added];
-      const memory = serve(EMPTY, { ...spec(3), extents, limits, revision: 2 });
+      const memory = decideExport(EMPTY, { ...spec(3), extents, limits, revision: 2 });
       for (const late of [spec(3), { ...spec(3), extents: [former], revision: 1 }])
-        expect(decideExport(memory, late)).to.deep.equal({ memory, verdict: "same" });
+        expect(decideExport(memory, late)).to.equal(memory);
     });
   });
 
   it("ends that and lower sessions for good on unexport", () => {
-    const memory = decideUnexport(serve(EMPTY, spec(3)), disk("disk-1"), 4, 10);
+    const memory = decideUnexport(decideExport(EMPTY, spec(3)), disk("disk-1"), 4, 10);
     expect(memory.exports.get(disk("disk-1"))).to.deep.equal({ sessionNumber: 4 });
     for (const session of [3, 4]) expect(() => decideExport(memory, spec(session))).to.throw(OutdatedError);
-    expect(decideExport(memory, spec(5)).verdict).to.equal("serve");
+    expect(decideExport(memory, spec(5)).exports.get(disk("disk-1"))).to.deep.equal({
+      sessionNumber: 5,
+      spec: spec(5),
+    });
   });
 
   it("keeps the export on unexport of a lower session", () => {
-    const memory = serve(EMPTY, spec(3));
+    const memory = decideExport(EMPTY, spec(3));
     expect(decideUnexport(memory, disk("disk-1"), 2, 10)).to.equal(memory);
   });
 
@@ -139,13 +136,13 @@ describe("decideExport and decideUnexport", () => {
   });
 
   it("keeps forbidding ended exports that are no longer remembered one by one", () => {
-    let memory = serve(EMPTY, spec(100, "served"));
+    let memory = decideExport(EMPTY, spec(100, "served"));
     for (const session of [1, 2, 3, 4, 5]) memory = decideUnexport(memory, disk(`disk-${session}`), session, 2);
     expect([...memory.exports.keys()]).to.have.members(["served", "disk-4", "disk-5"]);
     expect(memory.exportFloor).to.equal(3);
     for (const session of [1, 2, 3])
       expect(() => decideExport(memory, spec(session, `disk-${session}`))).to.throw(OutdatedError);
-    expect(decideExport(memory, spec(6, "disk-1")).verdict).to.equal("serve");
+    expect(decideExport(memory, spec(6, "disk-1")).exports.has(disk("disk-1"))).to.equal(true);
     expect(memory.exports.get(disk("served"))?.spec?.sessionNumber).to.equal(100);
   });
 });

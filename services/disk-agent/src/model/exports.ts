@@ -18,10 +18,7 @@ export function placeOf({ deviceId, offsetBytes = 0 }: Place): string {
  * A higher revision of the session changes limits, lengthens the last extent, appends extents, splits an extent, and
  * moves a part: the extent gets a target, loses it, or is replaced by it. A lower one is a late duplicate.
  */
-export function decideExport(
-  memory: AgentMemory,
-  spec: ExportSpec,
-): { memory: AgentMemory; verdict: "serve" | "same" | "change" } {
+export function decideExport(memory: AgentMemory, spec: ExportSpec): AgentMemory {
   const known = memory.exports.get(spec.diskId);
   if (known?.spec !== undefined && known.sessionNumber === spec.sessionNumber) {
     const [now = 0, wanted = 0] = [known.spec.revision, spec.revision];
@@ -31,11 +28,11 @@ export function decideExport(
         `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with other devices: use a new session number`,
         { about: { disk_id: spec.diskId } },
       );
-    if (wanted < now) return { memory, verdict: "same" };
+    if (wanted < now) return memory;
     const extents = withReach(memory, spec, known.spec);
-    if (wanted > now) return { memory: withSpec(memory, { ...spec, extents }), verdict: "change" };
+    if (wanted > now) return withSpec(memory, { ...spec, extents });
     const isKnown = areReachedAlike(devicesOf({ extents }), devicesOf(known.spec));
-    return { memory: isKnown ? memory : withSpec(memory, { ...known.spec, extents }), verdict: "same" };
+    return isKnown ? memory : withSpec(memory, { ...known.spec, extents });
   }
   const highest = known?.sessionNumber ?? memory.exportFloor;
   if (spec.sessionNumber <= highest)
@@ -43,7 +40,7 @@ export function decideExport(
       `the export of disk ${spec.diskId} in session ${spec.sessionNumber} is outdated: session ${highest} was exported or ended later`,
       { about: { disk_id: spec.diskId } },
     );
-  return { memory: withSpec(memory, { ...spec, extents: withReach(memory, spec, undefined) }), verdict: "serve" };
+  return withSpec(memory, { ...spec, extents: withReach(memory, spec, undefined) });
 }
 
 /**

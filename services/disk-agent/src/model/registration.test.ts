@@ -223,7 +223,7 @@ describe("decideRegistration: the orders", () => {
           blockSizeBytes: 4096,
           extents: [],
         },
-      ).memory,
+      ),
       OTHER,
       { identity },
     );
