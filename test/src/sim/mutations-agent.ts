@@ -21,6 +21,14 @@ const notSynced = (...unsynced: readonly ("r" | "w" | "in place")[]): Replacemen
     return startHolding(lifecycle, config, { ...options, edges: unsafe });
   });
 
+type DecideOrder = Parameters<Modules["disk-agent/model/orders"]["decideOrder"]>;
+
+/** Returns whether the order has the stamp of the last one for its device. */
+function isOfLastStamp({ devices }: DecideOrder[0], { deviceId, stamp }: DecideOrder[2]): boolean {
+  const last = devices.get(deviceId)?.order;
+  return last?.tabletGeneration === stamp.tabletGeneration && last.deviceGeneration === stamp.deviceGeneration;
+}
+
 type Recorded = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[0];
 type Facts = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[1];
 type Place = Parameters<Modules["disk-agent/devices/device-place"]["differenceFrom"]>[2];
@@ -86,10 +94,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
-        const last = memory.devices.get(order.deviceId)?.order;
-        const { tabletGeneration, deviceGeneration } = order.stamp;
-        const isEqual = last?.tabletGeneration === tabletGeneration && last.deviceGeneration === deviceGeneration;
-        if (decided.verdict.verdict !== "outdated" || !isEqual) return decided;
+        if (decided.verdict === "obey" || !isOfLastStamp(memory, order)) return decided;
         const devices = new Map(memory.devices).set(order.deviceId, {
           ...memory.devices.get(order.deviceId),
           order: undefined,
@@ -106,8 +111,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
-        if (decided.verdict.verdict !== "converge") return decided;
-        return { memory, verdict: { verdict: "outdated", message: "it was given before" } };
+        if (decided.verdict !== "obey" || !isOfLastStamp(memory, order)) return decided;
+        return { memory, verdict: { outcome: "outdated", message: "it was given before" } };
       }),
     ],
   },

@@ -33,13 +33,8 @@ export interface DeviceOrder {
   readonly labelId?: string | undefined;
 }
 
-export type OrderVerdict =
-  /** The order is newer than all earlier ones. It is remembered, and must be executed. */
-  | { readonly verdict: "obey" }
-  /** The order is a repeat: it is done, or still running, or is tried again after a failure. */
-  | { readonly verdict: "converge" }
-  | { readonly verdict: "outdated"; readonly message: string }
-  | { readonly verdict: "unknown_device"; readonly message: string };
+/** `obey`: the order is remembered, and is to be executed. It may be a repeat, which is tried again after a failure. */
+export type OrderVerdict = "obey" | { readonly outcome: "outdated" | "unknown_device"; readonly message: string };
 
 /**
  * Rule 1: accepts a request, and returns the memory with its tablet generation. Throws when the request is for another
@@ -111,15 +106,15 @@ export function decideOrder(
 ): { memory: AgentMemory; verdict: OrderVerdict } {
   if (!knownDevices.has(order.deviceId)) {
     const message = `host ${memory.hostId} has no device ${order.deviceId}`;
-    return { memory, verdict: { verdict: "unknown_device", message } };
+    return { memory, verdict: { outcome: "unknown_device", message } };
   }
   const last = lastStamp(memory, order.deviceId);
   const lastKind = memory.devices.get(order.deviceId)?.order?.kind;
   if (last !== undefined && lastKind !== undefined) {
     const difference = compareStamps(order.stamp, last);
     if (difference === 0 && lastKind === order.kind)
-      return { memory: withLabel(withExpected(memory, order), order), verdict: { verdict: "converge" } };
-    if (difference <= 0) return { memory, verdict: { verdict: "outdated", message: whyOlder(order, last, lastKind) } };
+      return { memory: withLabel(withExpected(memory, order), order), verdict: "obey" };
+    if (difference <= 0) return { memory, verdict: { outcome: "outdated", message: whyOlder(order, last, lastKind) } };
   }
   const { tabletGeneration, deviceGeneration } = order.stamp;
   const remembered = { tabletGeneration, deviceGeneration, kind: order.kind };
@@ -127,7 +122,7 @@ export function decideOrder(
   if (order.kind === "detach") {
     const left = { identity: undefined, labelId: undefined, formerIdentity: identity ?? formerIdentity };
     const change = { order: remembered, ...left };
-    return { memory: withDevice(memory, order.deviceId, change), verdict: { verdict: "obey" } };
+    return { memory: withDevice(memory, order.deviceId, change), verdict: "obey" };
   }
   const ended = withSessionsEnded(memory, order);
   const next = withDevice(ended, order.deviceId, {
@@ -135,7 +130,7 @@ export function decideOrder(
     formerIdentity: undefined,
     labelId: order.labelId,
   });
-  return { memory: withExpected(next, order), verdict: { verdict: "obey" } };
+  return { memory: withExpected(next, order), verdict: "obey" };
 }
 
 /** Ends the sessions that must not read or write the bytes that are attached: they are of others. */

@@ -25,8 +25,7 @@ export class AttachOrders {
   }
 
   async #execute(order: DeviceOrder, verdict: OrderVerdict): Promise<Came> {
-    if (verdict.verdict === "unknown_device" || verdict.verdict === "outdated")
-      return { outcome: verdict.verdict, message: verdict.message };
+    if (verdict !== "obey") return verdict;
     const overtaken = this.#overtaken(order);
     if (overtaken) return overtaken;
     const device = this.#devices.get(order.deviceId);
