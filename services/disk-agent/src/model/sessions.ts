@@ -7,17 +7,15 @@ export const SESSION_KEY_BYTES = 32;
 
 export type SessionWish = Omit<RememberedSession, "ended" | keyof Run>;
 
+/**
+ * `grant`: the session is remembered. Lower sessions of its range may start no more I/O; it is granted once their I/O has
+ * ended.
+ */
 export type SessionVerdict =
-  /**
-   * The session, or the range to which it grows, is new and is remembered now. Lower sessions of the range may start no
-   * more I/O; the session is granted once their I/O has ended.
-   */
-  | { readonly verdict: "supersede" }
-  /** The session is remembered already. */
-  | { readonly verdict: "same" }
-  | { readonly verdict: "outdated"; readonly message: string }
+  | "grant"
+  | { readonly outcome: "outdated"; readonly message: string }
   /** The session may be one of a run that was forgotten after its erase. */
-  | { readonly verdict: "below_floor"; readonly message: string; readonly floor: number };
+  | { readonly outcome: "below_floor"; readonly message: string; readonly floor: number };
 
 interface Sessions {
   readonly sessions: readonly RememberedSession[];
@@ -44,29 +42,26 @@ export function decideOpenSession(
   const known = sessions.find((each) => each.number === wish.number && each.offsetBytes === offsetBytes);
   const outdated = (current: RememberedSession) => {
     const message = superseded(run, wish.number, current);
-    return { memory, verdict: { verdict: "outdated" as const, message } };
+    return { memory, verdict: { outcome: "outdated" as const, message } };
   };
   if (known !== undefined && !isSame(known, wish)) return outdated(known);
   const later = sessions.find((each) => each !== known && each.number >= wish.number && overlaps(each, run));
   if (later !== undefined) return outdated(later);
   if (known === undefined && wish.number <= floor) {
     const message = `session ${wish.number} of ${describeRun(run)} may be one that was forgotten: the floor is ${floor}`;
-    return { memory, verdict: { verdict: "below_floor", message, floor } };
+    return { memory, verdict: { outcome: "below_floor", message, floor } };
   }
   const isGrown = known === undefined || endOf(run) > endOf(known);
   const former = sessions.filter((each) => overlaps(each, run));
   const isFormer = former.length === 1 && former[0]?.number === formerNumber && !former[0].ended;
   if (known === undefined && formerNumber > 0 && !isFormer) {
     const message = `session ${wish.number} of ${describeRun(run)} was to follow session ${formerNumber}, which was not the last one`;
-    return { memory, verdict: { verdict: "outdated", message } };
+    return { memory, verdict: { outcome: "outdated", message } };
   }
   // A new leader opens the session again with a key of its own.
-  if (!isGrown && known.sessionKey === wish.sessionKey) return { memory, verdict: { verdict: "same" } };
+  if (!isGrown && known.sessionKey === wish.sessionKey) return { memory, verdict: "grant" };
   const session = { ...wish, offsetBytes, sizeBytes: isGrown ? sizeBytes : known.sizeBytes, ended: false };
-  return {
-    memory: withSession(memory, deviceId, session),
-    verdict: { verdict: isGrown ? "supersede" : "same" },
-  };
+  return { memory: withSession(memory, deviceId, session), verdict: "grant" };
 }
 
 function isSame(known: RememberedSession, wish: SessionWish): boolean {

@@ -82,6 +82,12 @@ describe("sessions", () => {
     expect(cache.devices.a.sessions[0].number).to.equal(7);
   });
 
+  it("are refused to another holder under the same number", async () => {
+    expect(await fixture.openSession("a", 7)).to.equal("done");
+    expect(await fixture.openSession("a", 7, "")).to.equal("outdated");
+    await write(7, NEW);
+  });
+
   it("need an attached device, except fences", async () => {
     await fixture.order("detach", "a", 2);
     expect(await fixture.openSession("a", 1)).to.equal("not_attached");

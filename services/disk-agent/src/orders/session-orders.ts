@@ -15,7 +15,6 @@ import {
   decideOpenSession,
   forgetErased,
   isCurrentSession,
-  type SessionVerdict,
   type SessionWish,
   sessionAt,
   whyOutdated,
@@ -67,15 +66,14 @@ export class SessionOrders {
       : NONE;
     const prepared = refusals.size === 0 ? runs : runs.filter((run) => !refusals.has(run));
     const verdicts = this.#decide(prepared, (memory, run) => decideOpenSession(memory, run, wish, formerNumber));
-    if (runs.every((run) => ["supersede", "same"].includes(verdicts.get(run)?.verdict ?? ""))) andRemember();
+    if (runs.every((run) => verdicts.get(run) === "grant")) andRemember();
     // Wakes waiting I/O of lower sessions, which fails now.
     this.#devices.changes.touch();
     await this.#ledger.durable();
     return Promise.all(
       runs.map(async (run) => {
-        const verdict = verdicts.get(run);
-        const notGranted = () => refusals.get(run) ?? this.#unknown(run);
-        const came = verdict ? await this.#grant(run, wish, verdict, waitMs) : notGranted();
+        const verdict = verdicts.get(run) ?? refusals.get(run) ?? this.#unknown(run);
+        const came = verdict === "grant" ? await this.#grant(run, wish, waitMs) : verdict;
         measure(wish, came, performance.now() - startedAtMs);
         return { ...bytesOf(run), ...came, stamp };
       }),
@@ -98,8 +96,7 @@ export class SessionOrders {
   async #prepareRun(run: OrderedRun, wish: SessionWish, formerNumber: number): Promise<Came | undefined> {
     const device = this.#devices.find(run.deviceId);
     if (run.record === undefined || wish.holderHostId === "" || device === undefined) return undefined;
-    const { verdict } = decideOpenSession(this.#ledger.memory, run, wish, formerNumber).verdict;
-    if (verdict !== "supersede" && verdict !== "same") return undefined;
+    if (decideOpenSession(this.#ledger.memory, run, wish, formerNumber).verdict !== "grant") return undefined;
     if (device.whyChanged !== undefined) return { outcome: "device_changed", message: device.whyChanged };
     if (!device.attached) return { outcome: "not_attached", message: `device ${run.deviceId} is not attached` };
     const { tables, records } = this.claims;
@@ -114,13 +111,7 @@ export class SessionOrders {
       await this.claims.records.tryWrite(device, run, recordOf(record, wish));
   }
 
-  async #grant(
-    ordered: OrderedRun,
-    wish: SessionWish,
-    { verdict, ...refusal }: SessionVerdict,
-    waitMs: number | undefined,
-  ): Promise<Came> {
-    if (verdict === "outdated" || verdict === "below_floor") return { outcome: verdict, message: "", ...refusal };
+  async #grant(ordered: OrderedRun, wish: SessionWish, waitMs: number | undefined): Promise<Came> {
     const { number } = wish;
     const { memory } = this.#ledger;
     // The run may have grown since the order was sent first.
