@@ -1,6 +1,6 @@
-import { X509Certificate } from "node:crypto";
+import type { X509Certificate } from "node:crypto";
 import { request } from "node:https";
-import { connect, type PeerCertificate } from "node:tls";
+import { connect } from "node:tls";
 import { type HostPort, InvalidStateError, isJsonObject, messageOf, quoted, UnavailableError } from "@diskmesh/domain";
 import { identityOfAlternativeNames } from "@diskmesh/tls";
 
@@ -14,7 +14,7 @@ const TLS = { minVersion: "TLSv1.3" } as const;
  */
 export async function authorityOf({ host, port }: HostPort, fingerprint: string): Promise<string> {
   const where = `${host}:${port}`;
-  const chain = await new Promise<readonly Buffer[]>((resolve, reject) => {
+  const found = await new Promise<X509Certificate | undefined>((resolve, reject) => {
     // The certificate that comes back is compared with the fingerprint, and counts only for the next connection.
     const socket = connect({ ...TLS, host, port, rejectUnauthorized: false, timeout: TIMEOUT_MS });
     const fail = (why: string): void => {
@@ -24,31 +24,26 @@ export async function authorityOf({ host, port }: HostPort, fingerprint: string)
     socket.once("error", (error) => fail(messageOf(error)));
     socket.once("timeout", () => fail(`none within ${TIMEOUT_MS} ms`));
     socket.once("secureConnect", () => {
-      resolve(certificatesOf(socket.getPeerCertificate(true)));
+      resolve(inChain(socket.getPeerX509Certificate(), fingerprint));
       socket.destroy();
     });
   });
-  const found = chain.map((raw) => new X509Certificate(raw)).find((each) => fingerprintOf(each) === fingerprint);
   if (found !== undefined) return found.toString();
   throw new InvalidStateError(
     `${where} is not of the mesh that has made the join token, so the token was not sent to it: its authority is another one; check the address, or make another token if the mesh's authority was replaced`,
   );
 }
 
-function fingerprintOf({ fingerprint256 }: X509Certificate): string {
-  return fingerprint256.replaceAll(":", "").toLowerCase();
-}
-
 const MAX_CHAIN = 8;
 
-function certificatesOf(peer: PeerCertificate): Buffer[] {
-  const found: Buffer[] = [];
-  let each: Partial<ReturnType<() => PeerCertificate & { issuerCertificate: PeerCertificate }>> | undefined = peer;
-  while (each?.raw !== undefined && found.length < MAX_CHAIN) {
-    found.push(each.raw);
-    each = each.issuerCertificate === each ? undefined : each.issuerCertificate;
+/** Returns the certificate with that fingerprint, from the server's own one on. */
+function inChain(own: X509Certificate | undefined, fingerprint: string): X509Certificate | undefined {
+  let each = own;
+  for (let length = 0; each !== undefined && length < MAX_CHAIN; length++) {
+    if (each.fingerprint256.replaceAll(":", "").toLowerCase() === fingerprint) return each;
+    each = each.issuerCertificate;
   }
-  return found;
+  return undefined;
 }
 
 interface Answer {
