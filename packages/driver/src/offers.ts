@@ -78,11 +78,8 @@ export class Offers {
   }
 }
 
+const refuse = () =>
+  Promise.reject(new Error("a director has no devices: only drivers in an agent see the devices of its node"));
+
 /** Offers of the director, which has no devices: `devices` returns an empty list, and every other request fails. */
-export const noOffers: DriverOffers = {
-  devices: async () => [],
-  probe: () =>
-    Promise.reject(new Error("a director has no devices: only drivers in an agent see the devices of its node")),
-  warnOf: () =>
-    Promise.reject(new Error("a director has no devices: only drivers in an agent see the devices of its node")),
-};
+export const noOffers: DriverOffers = { devices: async () => [], probe: refuse, warnOf: refuse };
