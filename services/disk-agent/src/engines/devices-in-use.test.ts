@@ -82,7 +82,8 @@ describe("a block device that is in use", () => {
     expect(outcomes.map(({ outcome }) => outcome)).to.deep.equal([DONE]);
     return exportPath;
   };
-  const drain = async (session: number, after = 0) => (await scene.orders(after)).drain("disk-1", session, ["dev-a"]);
+  const drain = async (session: number, after = 0) =>
+    (await scene.orders(after)).unexport("disk-1", session, { openDeviceIds: ["dev-a"], drain: true });
   const drained = (session: number, after = 0) =>
     eventually(async () => {
       const { outcomes } = await drain(session, after);
@@ -139,7 +140,7 @@ describe("a block device that is in use", () => {
     const loop = readlinkSync(device);
     await mountAndWrite(device);
     await rejection(drain(2), InvalidStateError, "still in use");
-    const { outcomes } = await (await scene.orders()).unexportAtOnce("disk-1", 2, ["dev-a"]);
+    const { outcomes } = await (await scene.orders()).unexport("disk-1", 2, { openDeviceIds: ["dev-a"] });
     expect(outcomes.map(({ outcome }) => outcome)).to.deep.equal([DONE]);
     await shell.run(`umount ${folder()}`);
     await eventually(() => expect(backingFileOf(loop)).not.to.equal("/"));

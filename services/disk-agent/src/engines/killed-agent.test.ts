@@ -74,7 +74,7 @@ describe("an agent that is killed while it makes or removes a block device", () 
   };
   const unpublish = (orders: AgentOrders) => {
     session += 1;
-    return orders.unexportAtOnce("disk-1", session, ["dev-a"]);
+    return orders.unexport("disk-1", session, { openDeviceIds: ["dev-a"] });
   };
 
   const leftovers = (): string[] => {

@@ -180,7 +180,7 @@ describe("disks exported between two agents", () => {
     expect(again.exportPath).to.equal(served.exportPath);
 
     const fence = agents.session + 1;
-    const ended = await agents.ordersOne.unexportAtOnce("disk-8", fence, ["host-1-a", "host-1-b"]);
+    const ended = await agents.ordersOne.unexport("disk-8", fence, { openDeviceIds: ["host-1-a", "host-1-b"] });
     expect(outcomesOf(ended)).to.deep.equal(both("DONE"));
     expect(existsSync(served.exportPath)).to.equal(false);
     expect(await agents.ordersOne.openSession(["host-1-a"], agents.session, "disk-8", "host-1")).to.deep.equal([
@@ -198,7 +198,7 @@ describe("disks exported between two agents", () => {
     const stale = { ...request, bootId: "another start", stamp: agents.registry.stamp(), blockSizeBytes: 4096 };
     await rejection(agents.ordersOne.client.exportDisk({ ...stale, openDeviceIds: ["host-1-a"] }), OutdatedError);
     await rejection(
-      agents.ordersOne.unexportAtOnce("disk-8", agents.session + 1, ["host-1-a", "host-1-a"]),
+      agents.ordersOne.unexport("disk-8", agents.session + 1, { openDeviceIds: ["host-1-a", "host-1-a"] }),
       InvalidArgumentError,
     );
     expect(await agents.ordersOne.openSession(["host-1-a"], agents.session, "disk-8", "host-1")).to.deep.equal([DONE]);

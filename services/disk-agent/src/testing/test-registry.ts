@@ -148,21 +148,21 @@ export class AgentOrders {
     });
   }
 
-  async attach(
-    deviceId: string,
-    generation = this.#registry.nextGeneration(deviceId),
-  ): Promise<OrderOutcome | undefined> {
-    const devices = [{ deviceId, stamp: this.#registry.stamp(generation), expected: undefined }];
-    const { outcomes } = await this.client.attachDevices({ bootId: this.bootId, devices });
-    return outcomes[0]?.outcome;
+  attach(deviceId: string, generation?: number): Promise<OrderOutcome | undefined> {
+    return this.#order("attachDevices", deviceId, generation);
   }
 
-  async detach(
+  detach(deviceId: string, generation?: number): Promise<OrderOutcome | undefined> {
+    return this.#order("detachDevices", deviceId, generation);
+  }
+
+  async #order(
+    method: "attachDevices" | "detachDevices",
     deviceId: string,
     generation = this.#registry.nextGeneration(deviceId),
   ): Promise<OrderOutcome | undefined> {
     const devices = [{ deviceId, stamp: this.#registry.stamp(generation), expected: undefined }];
-    const { outcomes } = await this.client.detachDevices({ bootId: this.bootId, devices });
+    const { outcomes } = await this.client[method]({ bootId: this.bootId, devices });
     return outcomes[0]?.outcome;
   }
 
@@ -203,20 +203,9 @@ export class AgentOrders {
     return this.client.exportDisk({ ...request, openDeviceIds, ...(exportKind !== undefined && { exportKind }) });
   }
 
-  /** Ends the export and opens the session without a holder, in one order. */
-  unexportAtOnce(diskId: string, sessionNumber: number, openDeviceIds: string[]) {
+  /** Ends the export. With `openDeviceIds` opens the session without a holder, too; with `drain` unless it is in use. */
+  unexport(diskId: string, sessionNumber: number, also: { openDeviceIds?: string[]; drain?: boolean } = {}) {
     const stamp = this.#registry.stamp();
-    return this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber, openDeviceIds });
-  }
-
-  /** Like `unexportAtOnce`, unless the export's block device is in use. */
-  drain(diskId: string, sessionNumber: number, openDeviceIds: string[]) {
-    const stamp = this.#registry.stamp();
-    return this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber, openDeviceIds, drain: true });
-  }
-
-  async unexport(diskId: string, sessionNumber: number): Promise<void> {
-    const stamp = this.#registry.stamp();
-    await this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber });
+    return this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber, ...also });
   }
 }
