@@ -81,25 +81,16 @@ export class NbdClient {
     target: TlsTarget,
     limits: { readonly signal: AbortSignal; readonly silenceTimeoutMs: number },
   ): Promise<NbdClient> {
-    const socket = await connectOverTls(target, limits);
-    const { signal, silenceTimeoutMs } = limits;
-    const abort = (): void => void socket.destroy();
-    signal.addEventListener("abort", abort);
-    try {
+    return connectOverTls(target, limits, async (socket) => {
       let client: NbdClient | undefined;
       // An idle connection may be silent; the kernel probes its peer.
-      socket.setTimeout(silenceTimeoutMs, () => {
+      socket.setTimeout(limits.silenceTimeoutMs, () => {
         if (client === undefined || client.#pending.size > 0) socket.destroy();
       });
       const reader = new ByteReader(socket);
       client = new NbdClient(socket, reader, await openExport(reader, socket, ""));
       return client;
-    } catch (error) {
-      socket.destroy();
-      throw error;
-    } finally {
-      signal.removeEventListener("abort", abort);
-    }
+    });
   }
 
   async read(offsetBytes: number, lengthBytes: number): Promise<Buffer> {

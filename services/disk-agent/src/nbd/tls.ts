@@ -1,5 +1,6 @@
 import { createConnection, type Socket } from "node:net";
 import { connect, createServer, type PeerCertificate, type TLSSocket } from "node:tls";
+import { messageOf } from "@diskmesh/domain";
 import { ByteReader } from "./byte-reader.js";
 import { greetServer } from "./client-handshake.js";
 import { decodeOptionReplyHeader, encodeOption, OPTION, OPTION_REPLY_HEADER_BYTES, REPLY } from "./protocol.js";
@@ -27,19 +28,23 @@ export class UnknownIdentityError extends Error {
 }
 
 /**
- * Connects to an NBD server, starts TLS, and returns the socket on which options follow. Throws UnknownIdentityError
- * when the server has no key for the identity. Ends the connection when the signal aborts, or when the server is silent
- * for `silenceTimeoutMs`.
+ * Connects to an NBD server, starts TLS, and returns what `open` makes of the socket on which options follow. Throws
+ * UnknownIdentityError when the server has no key for the identity. Ends the connection when the signal aborts before that,
+ * when the server is silent for `silenceTimeoutMs` before TLS, and when `open` throws.
  */
-export async function connectOverTls(
+export async function connectOverTls<Opened>(
   target: TlsTarget,
   { signal, silenceTimeoutMs }: { readonly signal: AbortSignal; readonly silenceTimeoutMs: number },
-): Promise<TLSSocket> {
+  open: (socket: TLSSocket) => Promise<Opened>,
+): Promise<Opened> {
   const { host, port } = target;
   const raw = createConnection({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEPALIVE_MS });
   raw.on("error", () => undefined);
   raw.setTimeout(silenceTimeoutMs, () => raw.destroy(new Error(`no answer within ${silenceTimeoutMs} ms`)));
-  const abort = (): void => void raw.destroy(new Error("the connection was given up"));
+  let current: Socket = raw;
+  const abort = (): void => {
+    current.destroy(new Error(`the connection was given up: ${messageOf(signal.reason)}`));
+  };
   signal.addEventListener("abort", abort);
   try {
     if (signal.aborted) abort();
@@ -60,10 +65,11 @@ export async function connectOverTls(
       checkServerIdentity: refuseCertificate,
       pskCallback: () => ({ psk: target.key, identity: target.identity }),
     });
+    current = socket;
     socket.on("error", () => undefined);
     await opened(socket, "secureConnect");
     raw.setTimeout(0);
-    return socket;
+    return await open(socket);
   } catch (error) {
     raw.destroy();
     // Node's TLS servers answer an unknown identity with this alert, because they have no certificate to show instead.

@@ -49,11 +49,10 @@ export function parseShareRequest(text: string): ShareRequest | undefined {
  * for. Throws when the host does not answer.
  */
 export async function askForShare(target: TlsTarget): Promise<ShareAnswer> {
-  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const limits = { signal: AbortSignal.timeout(TIMEOUT_MS), silenceTimeoutMs: TIMEOUT_MS };
   try {
-    const socket = await connectOverTls(target, { signal, silenceTimeoutMs: TIMEOUT_MS });
-    signal.addEventListener("abort", () => socket.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)));
-    try {
+    // The loop destroys the socket when it ends.
+    return await connectOverTls(target, limits, async (socket) => {
       let text = "";
       for await (const chunk of socket) {
         text += chunk;
@@ -61,9 +60,7 @@ export async function askForShare(target: TlsTarget): Promise<ShareAnswer> {
         if (text.endsWith("\n")) break;
       }
       return parseAnswer(text);
-    } finally {
-      socket.destroy();
-    }
+    });
   } catch (error) {
     if (!(error instanceof UnknownIdentityError)) throw error;
     return { whyNot: `the agent at ${target.host}:${target.port} serves nothing by NVMe/TCP, or refuses the session` };
