@@ -11,14 +11,14 @@ export interface DeviceOptions {
   readonly ledger: Ledger;
   readonly hardwareErrors: HardwareErrors;
   readonly changes: Changes<void>;
-  /** Present where the kernel carries the bytes. */
+  /** Present where the kernel carries the bytes; the opener of files then makes guards. */
   readonly mapper: DeviceMapper | undefined;
   /** Serves legs to holders on other hosts. Present where a mapper is. */
   readonly nvmeTarget?: NvmeTarget | undefined;
-  readonly maxInFlightIo: number;
+  readonly maxInFlightIoPerDevice: number;
   readonly clock: Clock;
   readonly hangs: HangLimits;
   readonly log: Logger;
-  /** Called when the label of a device in use is another one, or gone, so that the agent registers again. */
-  readonly onLabelChange: () => void;
+  /** Called when a file, or the label of a device in use, has changed, so that the agent registers again. */
+  readonly onChange: () => void;
 }

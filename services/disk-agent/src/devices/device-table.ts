@@ -1,34 +1,23 @@
-import { type DeviceId, type Logger, messageOf, NotFoundError } from "@diskmesh/domain";
-import { Changes, type Clock } from "@diskmesh/service";
+import { type DeviceId, messageOf, NotFoundError } from "@diskmesh/domain";
+import { Changes } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { DeviceFile, type FileUser } from "../files/device-file.js";
 import { HeldFiles } from "../files/held-files.js";
 import type { FileOpener } from "../files/open-file.js";
 import type { DeviceMapper } from "../kernel/device-mapper.js";
-import type { NvmeTarget } from "../kernel/nvme-target.js";
 import type { HeldBytes } from "../model/held-bytes.js";
 import type { MappedRole } from "../model/mapped-devices.js";
 import { isWanted } from "../model/memory.js";
 import { Device } from "./device.js";
+import type { DeviceOptions } from "./device-options.js";
 import type { DeviceConfig } from "./device-place.js";
-import type { HangLimits } from "./device-problem.js";
 import { HardwareErrors } from "./hardware-errors.js";
 
-export interface DeviceTableOptions {
+export interface DeviceTableOptions extends Omit<DeviceOptions, "hardwareErrors" | "changes"> {
   readonly devices: readonly DeviceConfig[];
-  readonly ledger: Ledger;
   readonly opener: FileOpener;
-  /** Present where the kernel carries the bytes; the opener then makes guards. */
-  readonly mapper?: DeviceMapper | undefined;
-  readonly nvmeTarget?: NvmeTarget | undefined;
-  readonly maxInFlightIoPerDevice: number;
   /** Answer timeout of an order. */
   readonly answerTimeoutMs: number;
-  readonly hangs: HangLimits;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Called when a file, or a label, has changed, so that the agent registers again. */
-  readonly onChange?: () => void;
 }
 
 /** All devices of the agent, configured or discovered. */
@@ -53,17 +42,12 @@ export class DeviceTable {
   }
 
   #make(config: DeviceConfig): Device {
-    const { log, ledger, mapper, nvmeTarget, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
-    const opener = this.#opener;
-    const { changes, hardwareErrors } = this;
+    const known = { ...this.#options, hardwareErrors: this.hardwareErrors, changes: this.changes };
     const { path } = config;
-    const onChange = () => this.#options.onChange?.();
     const file =
-      this.#files.get(path) ??
-      new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
+      this.#files.get(path) ?? new DeviceFile({ ...known, path, opener: this.#opener, heldBytes: this.#heldBytes });
     this.#files.set(path, file);
-    const known = { ledger, hardwareErrors, changes, mapper, nvmeTarget };
-    const device = new Device(config, file, { ...known, maxInFlightIo, clock, hangs, log, onLabelChange: onChange });
+    const device = new Device(config, file, known);
     this.#devices.set(config.deviceId, device);
     return device;
   }

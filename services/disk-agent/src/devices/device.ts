@@ -65,7 +65,7 @@ export class Device implements FileUser {
     this.config = config;
     this.file = file;
     this.#options = options;
-    this.#slots = new Slots(options.maxInFlightIo);
+    this.#slots = new Slots(options.maxInFlightIoPerDevice);
     this.io = new InFlight(options.clock);
     this.granted = new GrantedRuns(config.deviceId);
     this.legs = new Legs(this, options);

@@ -26,7 +26,7 @@ interface Checked {
   fail(failure: DeviceFailure): void;
 }
 
-type Options = Pick<DeviceOptions, "ledger" | "changes" | "log" | "onLabelChange">;
+type Options = Pick<DeviceOptions, "ledger" | "changes" | "log" | "onChange">;
 
 /**
  * Compares the label on each file that is opened for a device with the remembered one, and again with each probe: another
@@ -89,7 +89,7 @@ export class LabelCheck {
       this.#device.file.reconcile();
     }
     this.#options.changes.touch();
-    this.#options.onLabelChange();
+    this.#options.onChange();
   }
 
   get #remembered(): string | undefined {
