@@ -213,7 +213,6 @@ function makeContext(
     maxDevicesPerFile,
     idPrefix: rule.idPrefix ?? config.hostId,
   }));
-  const { probeWarningAfterMs: warningAfterMs, probeErrorAfterMs: errorAfterMs } = limits;
   const sessions = new SessionOrders(ledger, devices, new Claims({ devices, ledger, log }));
   const bootId = edges.newBootId();
   const wired = { config, limits, devices, ledger, log };
@@ -225,7 +224,7 @@ function makeContext(
     devices,
     checks: {
       rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
-      prober: new Prober({ devices, driveErrors, clock, random, warningAfterMs, errorAfterMs }),
+      prober: new Prober({ devices, driveErrors, clock, random, limits: limits.probes }),
     },
     registrationDue,
     orders: {
@@ -240,7 +239,7 @@ function makeContext(
         limits: {
           maxAtOnce: limits.maxConcurrentErases,
           maxBytesPerSecond: config.maxEraseBytesPerSecond,
-          slowAfterMs: warningAfterMs,
+          slowAfterMs: limits.probes.warningAfterMs,
         },
         log,
       }),

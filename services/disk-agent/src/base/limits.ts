@@ -10,12 +10,10 @@ export const AGENT_LIMITS = {
   /** Interval in ms of the probes, a small read of each held device. */
   probeIntervalMs: 10_000,
   /**
-   * Duration of a probe's read in ms that makes a device WARNING: a healthy drive answers in milliseconds, a busy one
-   * within a second.
+   * Durations in ms of a probe's read that make a device WARNING or ERROR: a healthy drive answers in milliseconds, a busy
+   * one within a second.
    */
-  probeWarningAfterMs: 2_000,
-  /** Duration of a probe's read in ms that makes a device ERROR. */
-  probeErrorAfterMs: 15_000,
+  probes: { warningAfterMs: 2_000, errorAfterMs: 15_000 },
   /**
    * Durations in ms of any other system call that make its device WARNING or ERROR. The kernel itself retries a drive
    * for half a minute.

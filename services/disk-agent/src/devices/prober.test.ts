@@ -26,8 +26,7 @@ describe("health probes", () => {
       devices: fixture.devices,
       clock,
       random: () => 0.99,
-      warningAfterMs: 100,
-      errorAfterMs: 1_000,
+      limits: { warningAfterMs: 100, errorAfterMs: 1_000 },
     });
   });
 
@@ -74,8 +73,7 @@ describe("health probes", () => {
       devices: many.devices,
       clock,
       random: () => 0,
-      warningAfterMs: 100,
-      errorAfterMs: 1_000,
+      limits: { warningAfterMs: 100, errorAfterMs: 1_000 },
     });
     void probing.look();
     await clock.advance(250);

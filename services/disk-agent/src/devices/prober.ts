@@ -1,6 +1,6 @@
 import { type Clock, Slots } from "@diskmesh/service";
 import type { Device } from "./device.js";
-import { hangOf } from "./device-problem.js";
+import { type HangLimits, hangOf } from "./device-problem.js";
 import type { DeviceTable } from "./device-table.js";
 import type { DriveErrors } from "./drive-errors.js";
 
@@ -14,10 +14,8 @@ export interface ProberOptions {
   readonly clock: Clock;
   /** In [0, 1). */
   readonly random: () => number;
-  /** Duration of a read in ms after which the device is WARNING. */
-  readonly warningAfterMs: number;
-  /** Duration of a read in ms after which the device is ERROR. */
-  readonly errorAfterMs: number;
+  /** Durations of a read. */
+  readonly limits: HangLimits;
 }
 
 /**
@@ -38,26 +36,26 @@ export class Prober {
    * not wait for the reads. Resolves once the errors of the kernel's log are noted.
    */
   async look(): Promise<void> {
-    const { devices, driveErrors, clock, warningAfterMs } = this.#options;
+    const { devices, driveErrors, clock } = this.#options;
     for (const device of devices.all()) {
       const startedAtMs = this.#running.get(device);
       if (startedAtMs !== undefined) this.#judge(device, clock.monotonicMs() - startedAtMs);
-      else if (device.attached) void this.#probe(device, warningAfterMs);
+      else if (device.attached) void this.#probe(device);
     }
     await driveErrors?.look(devices);
   }
 
-  async #probe(device: Device, warningAfterMs: number): Promise<void> {
-    const { clock, random } = this.#options;
+  async #probe(device: Device): Promise<void> {
+    const { clock, random, limits } = this.#options;
     this.#running.set(device, Number.POSITIVE_INFINITY);
     const release = await this.#slots.acquire();
     this.#running.set(device, clock.monotonicMs());
     const over = new AbortController();
     // A hung read keeps its thread, but frees its slot for other devices.
-    const slow = clock.sleep(warningAfterMs, over.signal).then(
+    const slow = clock.sleep(limits.warningAfterMs, over.signal).then(
       () => {
         release();
-        this.#judge(device, warningAfterMs);
+        this.#judge(device, limits.warningAfterMs);
       },
       () => undefined,
     );
@@ -69,7 +67,7 @@ export class Prober {
   }
 
   #judge(device: Device, forMs: number): void {
-    const problem = hangOf(`a read of device ${device.id}`, forMs, this.#options);
+    const problem = hangOf(`a read of device ${device.id}`, forMs, this.#options.limits);
     if (problem !== undefined) device.noteSlowProbe(problem);
   }
 }
