@@ -1,18 +1,11 @@
-import { backoffMs, type JsonObject, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+import { backoffMs, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import { DriverMemory } from "./driver-memory.js";
-import { type DriverCall, DriverProcess } from "./driver-process.js";
-import type { DriverLimits } from "./limits.js";
+import { type DriverCall, DriverProcess, type DriverProcessOptions } from "./driver-process.js";
 import { type DriverListing, declaredMethod, findMethod, refuseLongMethods } from "./listing.js";
-import type { DriverOffers } from "./offers.js";
 
-export interface SupervisedDriverOptions {
-  readonly package: string;
-  readonly settings: JsonObject;
-  readonly nodeId: string;
-  readonly user: string | undefined;
+export interface SupervisedDriverOptions
+  extends Pick<DriverProcessOptions, "package" | "settings" | "nodeId" | "user" | "limits" | "offers"> {
   readonly maxTimeoutMs: number;
-  readonly limits: DriverLimits;
-  readonly offers: DriverOffers;
   /** Returns a number in [0, 1). */
   readonly random: () => number;
   readonly log: Logger;
@@ -88,15 +81,10 @@ export class SupervisedDriver {
   }
 
   #start(): void {
-    const { package: name, settings, nodeId, user, offers, limits, log } = this.#options;
+    const { log } = this.#options;
     this.#process = new DriverProcess({
-      package: name,
-      settings,
-      nodeId,
-      user,
-      offers,
+      ...this.#options,
       memory: this.#memory,
-      limits,
       log: { info: (fields, message) => log.info({ driver: this.name, ...fields }, message) },
       onLoaded: (listing) => this.#onLoaded(listing),
       onEnd: (reason) => this.#onEnd(reason),
