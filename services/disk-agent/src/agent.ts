@@ -77,12 +77,12 @@ export async function startAgent(
     needs: ["certificate", "descriptors", "registered", ...(config.nats === undefined ? [] : (["nats"] as const))],
     log,
   });
-  const address = await serveRegistryApi(lifecycle, context, readiness, log);
+  const address = await serveRegistryApi(lifecycle, context, readiness);
   registerWithRegistry(lifecycle, context, address, { ...edges, io, readiness });
-  watchDevices(lifecycle, context, { ...edges, log });
+  watchDevices(lifecycle, context, edges);
   const csiDrivers = lifecycle.use("watch of csi-drivers", new CsiDrivers({ clock: edges.clock, log }));
   lifecycle.use("socket for csi-drivers", await listenForCsiDrivers(folders.csiSocket, csiDrivers, log));
-  await serveDirectorFace(lifecycle, context, links, readiness, log);
+  await serveDirectorFace(lifecycle, context, links, readiness);
   return reloadConfig(context);
 }
 
@@ -284,13 +284,8 @@ function makeContext(
 }
 
 /** Starts the gRPC server. Returns the address at which other hosts reach the agent. */
-async function serveRegistryApi(
-  lifecycle: Lifecycle,
-  context: AgentContext,
-  readiness: Readiness,
-  log: Logger,
-): Promise<string> {
-  const { config } = context;
+async function serveRegistryApi(lifecycle: Lifecycle, context: AgentContext, readiness: Readiness): Promise<string> {
+  const { config, log } = context;
   lifecycle.use("drivers", context.vendors);
   context.vendors.start();
   const server = await createRpcServer(lifecycle, config, log, readiness);
@@ -312,16 +307,7 @@ export function registerWithRegistry(
   context.registrationDue.contact.address = address;
   const client = edges.connectRegistry();
   const stop = new AbortController();
-  const running = keepRegistered({
-    context,
-    client,
-    clock: edges.clock,
-    backoff: context.limits.registration,
-    random: edges.random,
-    readiness: edges.readiness,
-    io: edges.io,
-    signal: stop.signal,
-  });
+  const running = keepRegistered({ ...edges, context, client, signal: stop.signal });
   lifecycle.use("registration", async () => {
     stop.abort(new Error("the agent is stopping"));
     context.registrationDue.declare();
@@ -334,15 +320,14 @@ export function registerWithRegistry(
 export function watchDevices(
   lifecycle: Lifecycle,
   context: AgentContext,
-  { clock, nvme, log }: Pick<AgentEdges, "clock" | "nvme"> & { readonly log: Logger },
+  { clock, nvme }: Pick<AgentEdges, "clock" | "nvme">,
 ): void {
-  const { limits, checks, ledger, exports, orders, registrationDue } = context;
+  const { limits, checks, ledger, exports, orders, registrationDue, log } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
   const drives = new FollowDrives({
     ...context,
     labels: orders.labels,
-    log,
     onChange: () => registrationDue.declare(),
   });
   const lookAgain = () => checks.rescan.run().then(() => drives.look());

@@ -1,4 +1,4 @@
-import type { DiskId, Logger } from "@diskmesh/domain";
+import type { DiskId } from "@diskmesh/domain";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import type { Lifecycle, Readiness } from "@diskmesh/service";
 import type { BaseFolder } from "./base/base-folder.js";
@@ -35,10 +35,9 @@ export async function clearLeftovers(
 /** Connects to NATS if it is configured, and answers the methods of the BOSH agent there. */
 export async function serveDirectorFace(
   lifecycle: Lifecycle,
-  { config, limits }: AgentContext,
+  { config, limits, log }: AgentContext,
   links: ReturnType<typeof diskLinks>,
   readiness: Readiness,
-  log: Logger,
 ): Promise<void> {
   const { hostId, nats: natsConfig } = config;
   if (natsConfig === undefined) return;

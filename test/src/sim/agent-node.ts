@@ -147,7 +147,7 @@ export class AgentNode implements AgentRun {
         io: NO_IO,
         readiness: NOBODY_ASKS,
       });
-      watchDevices(this.#lifecycle, context, { clock: edges.clock, log: silentLogger });
+      watchDevices(this.#lifecycle, context, edges);
     } catch (error) {
       if (!process.alive) return;
       world.trace(`${process.name}: cannot start: ${messageOf(error)}`);

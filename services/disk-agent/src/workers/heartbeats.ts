@@ -1,7 +1,6 @@
 import type { AgentRegistrationServiceDefinition, DeviceHealth, MissingNeed } from "@diskmesh/api/internal";
 import {
   AbortedError,
-  type BackoffLimits,
   type DeviceId,
   InvalidStateError,
   type Logger,
@@ -26,7 +25,6 @@ export interface RegistrationOptions {
   readonly context: AgentContext;
   readonly client: Client<typeof AgentRegistrationServiceDefinition>;
   readonly clock: Clock;
-  readonly backoff: BackoffLimits;
   readonly random: () => number;
   /** Readiness of the service: set while the registry accepts the agent's heartbeats. */
   readonly readiness: Pick<Readiness, "met" | "missing"> & { report(): Pick<ReadinessReport, "needs" | "alerts"> };
@@ -114,14 +112,14 @@ export class Heartbeats {
    * interval.
    */
   async sendUntilDue(): Promise<number> {
-    const { context, backoff, random, signal, readiness } = this.#options;
+    const { context, random, signal, readiness } = this.#options;
     const wantedInMs = await this.#send(context.registrationDue.signal, {
       tellsChanges: true,
       answered: () => readiness.met("registered"),
       failed: (error) => readiness.missing("registered", `a heartbeat failed: ${messageOf(error)}`),
     });
     signal.throwIfAborted();
-    return wantedInMs ?? retryDelayMs(undefined, 0, backoff, random());
+    return wantedInMs ?? retryDelayMs(undefined, 0, context.limits.registration, random());
   }
 
   /**

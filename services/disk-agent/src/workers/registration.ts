@@ -16,7 +16,7 @@ import { Heartbeats, healthTold, type Registered, type RegistrationOptions, warn
  * alive.
  */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
-  const { context, backoff, random, readiness, signal } = options;
+  const { context, random, readiness, signal } = options;
   const heartbeats = new Heartbeats(options);
   signal.addEventListener("abort", heartbeats.observe(), { once: true });
   const refusals = new Refusals(context.log);
@@ -32,7 +32,7 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
       if (signal.aborted) return;
       context.log.warn({ error: messageOf(error) }, "agent registration failed, retrying");
       readiness.missing("registered", messageOf(error));
-      pauseMs = retryDelayMs(error, attempts, backoff, random());
+      pauseMs = retryDelayMs(error, attempts, context.limits.registration, random());
     }
     if (pauseMs > 0) await heartbeats.pause(pauseMs);
   }
