@@ -64,7 +64,7 @@ describe("diskmesh cpi try", () => {
   });
 
   it("deletes what it has made when it is stopped", async () => {
-    cpi.misbehave({ create_disk: "slow=600000" });
+    cpi.misbehave({ create_disk: "hangs" });
     const { printed, code } = start({});
     await eventually(() => expect(printed.err).to.contain('{"method":"create_disk"'));
     process.kill(-(child.pid as number), "SIGINT");

@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { answerTo, CpiError, methods, type Request } from "@diskmesh/process-cpi";
 import { told } from "../secrets/canaries.js";
@@ -37,15 +37,8 @@ async function misbehaves(request: TestRequest): Promise<boolean> {
   const wrongs = misbehaviour(request);
   const [what = "", detail = ""] = (wrongs[request.method] ?? wrongs["*"] ?? "").split("=");
   switch (what) {
-    case "slow":
-      await new Promise((resolve) => setTimeout(resolve, Number(detail)));
-      return false;
     case "hangs":
-      while (misbehaviour(request)[request.method] === wrongs[request.method])
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      return false;
-    case "noisy":
-      for (let line = 0; line < Number(detail); line++) process.stderr.write(`noise ${line}\n`);
+      while (misbehaviour(request)[request.method] === wrongs[request.method]) await sleep(50);
       return false;
     case "tells":
       process.stderr.write(`${JSON.stringify(request)}\n${told([request.context, request.arguments])}\n`);
@@ -63,18 +56,9 @@ async function misbehaves(request: TestRequest): Promise<boolean> {
     case "garbage":
       process.stdout.write("this is no JSON");
       return true;
-    case "shapeless":
-      process.stdout.write('{"result":{"no":"result"},"error":null,"log":""}');
-      return true;
-    case "huge":
-      process.stdout.write(`{"result":"${"x".repeat(Number(detail))}","error":null,"log":""}`);
-      return true;
     case "crash":
       process.kill(process.pid, "SIGKILL");
       return true;
-    case "orphans":
-      for (let child = 0; child < 2; child++) spawn("/bin/sleep", ["300"], { stdio: "inherit" }).unref();
-      return false;
     case "error":
       throw new CpiError(detail, `told to fail with ${detail}`, true);
     default:
@@ -84,7 +68,7 @@ async function misbehaves(request: TestRequest): Promise<boolean> {
 
 function misbehaviour({ context }: TestRequest): Misbehaviour {
   const file = join(context.state_folder, "misbehave.json");
-  return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : (context.misbehave ?? {});
+  return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
 }
 
 await main();
