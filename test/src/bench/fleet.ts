@@ -1,17 +1,16 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { DiskRegistryServiceDefinition, HostState } from "@diskmesh/api/registry";
-import { allPages, type Client, createClient } from "@diskmesh/rpc";
-import { freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
-import { repositoryFolder } from "../repository-folder.js";
+import { type DiskRegistryServiceDefinition, HostState } from "@diskmesh/api/registry";
+import { allPages, type Client } from "@diskmesh/rpc";
+import { TestMesh } from "../mesh/test-mesh.js";
 import type { FleetAgentsOptions, FleetCommand } from "./fleet-agents.js";
 import { type Bench, corePercent, cpuTimeMs, type Round } from "./measure.js";
 import { deviceIdOf, storeFleet } from "./stored-fleet.js";
 
+const REGISTRY = "disk-registry";
 const IDLE_HOSTS = 1_000;
 const IDLE_MS = 30_000;
 const STORM_HOSTS = 2_000;
@@ -89,32 +88,18 @@ async function stormRound(fleet: Fleet): Promise<Round> {
 }
 
 async function startFleet(hosts: number, report: (line: string) => void): Promise<Fleet> {
-  const folder = temporaryFolder();
-  const certificates = await testCertificates();
-  const tls = certificates.files("operator");
-  const storage = join(folder, "registry");
   report(`a fleet of ${hosts} hosts`);
-  const { tabletId, incarnation } = await storeFleet(storage, hosts);
-  const port = await freePort();
-  const address = `127.0.0.1:${port}`;
-  const process = await spawnService({
-    name: "disk-registry",
-    mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),
-    config: {
-      listen: { host: "127.0.0.1", port },
-      tls: certificates.files("disk-registry"),
-      tablet: { storage },
-      // Long timeout, because the first agents wait until the last are connected.
-      heartbeat: { timeoutMs: 600_000, missedUntilSuspected: 250 },
-      // All hosts connect from one address.
-      rpc: { maxConnectionsPerAddress: 2 * hosts + 100 },
+  let stored = { tabletId: "", incarnation: "" };
+  const mesh = await TestMesh.start({
+    processes: [{ service: REGISTRY, config: configOf(hosts) }],
+    deadlineMs: DEADLINE_MS,
+    prepare: async (placed) => {
+      stored = await storeFleet(placed.dataFolder(REGISTRY), hosts);
+      return undefined;
     },
-    folder,
-    health: { address, tls, serverRole: "disk-registry" },
   });
-  const target = { address, tls, serverRole: "disk-registry", defaultDeadlineMs: DEADLINE_MS } as const;
-  const registry = createClient(DiskRegistryServiceDefinition, target);
-  const common = { certificatesFolder: certificates.folder, registryAddress: address, tabletId, incarnation };
+  const { registry } = mesh.clients;
+  const common = { certificatesFolder: mesh.certificates.folder, registryAddress: mesh.address(REGISTRY), ...stored };
   const share = Math.ceil(hosts / PROCESSES);
   const agents = Array.from({ length: PROCESSES }, (_, index) => {
     const first = index * share;
@@ -123,7 +108,7 @@ async function startFleet(hosts: number, report: (line: string) => void): Promis
   const all = (command: FleetCommand) => Promise.all(agents.map((child) => run(child, command)));
   let boot = 0;
   const fleet: Fleet = {
-    pid: process.pid,
+    pid: mesh.process(REGISTRY).pid,
     registry,
     register: async () => {
       boot++;
@@ -138,8 +123,7 @@ async function startFleet(hosts: number, report: (line: string) => void): Promis
     },
     [Symbol.asyncDispose]: async () => {
       for (const child of agents) child.kill("SIGKILL");
-      registry.close();
-      await process.kill();
+      await mesh[Symbol.asyncDispose]();
     },
   };
   report("connecting their agents");
@@ -149,6 +133,13 @@ async function startFleet(hosts: number, report: (line: string) => void): Promis
   });
   return fleet;
 }
+
+const configOf = (hosts: number): object => ({
+  // Long timeout, because the first agents wait until the last are connected.
+  heartbeat: { timeoutMs: 600_000, missedUntilSuspected: 250 },
+  // All hosts connect from one address.
+  rpc: { maxConnectionsPerAddress: 2 * hosts + 100 },
+});
 
 function agentsOf(options: FleetAgentsOptions): ChildProcess {
   const file = fileURLToPath(new URL("./fleet-agents.js", import.meta.url));

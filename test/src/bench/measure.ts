@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { collectGarbage } from "@diskmesh/testkit";
 
 /** A measured value. */
 interface Value {
@@ -76,4 +77,10 @@ export async function corePercent(pid: number, work: () => Promise<unknown>): Pr
   const [cpuBeforeMs, beganAtMs] = [cpuTimeMs(pid), performance.now()];
   await work();
   return (100 * (cpuTimeMs(pid) - cpuBeforeMs)) / (performance.now() - beganAtMs);
+}
+
+/** Returns the size of this process's heap without unreachable objects. */
+export function heapBytes(): number {
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
 }

@@ -1,7 +1,7 @@
 import { type Device, schema } from "@diskmesh/disk-registry/simulation";
 import { openStorage, Tablet } from "@diskmesh/tablet";
-import { collectGarbage, temporaryFolder } from "@diskmesh/testkit";
-import { once } from "./measure.js";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { heapBytes, once } from "./measure.js";
 import { DEVICES_PER_HOST, storeFleet } from "./stored-fleet.js";
 
 const HOSTS = 12_500;
@@ -38,8 +38,3 @@ export const measureMemory = once(async (report) => {
     memory_load_rate: { value: rate, unit: "devices/s" },
   };
 });
-
-function heapBytes(): number {
-  collectGarbage();
-  return process.memoryUsage().heapUsed;
-}

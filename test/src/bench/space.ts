@@ -11,8 +11,8 @@ import {
 } from "@diskmesh/disk-registry/simulation";
 import { parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import { openStorage, Tablet } from "@diskmesh/tablet";
-import { collectGarbage, temporaryFolder } from "@diskmesh/testkit";
-import { medians, once, type Round } from "./measure.js";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { heapBytes, medians, once, type Round } from "./measure.js";
 import { storedDevice, storedHost } from "./stored-fleet.js";
 
 const HOSTS = 1_000;
@@ -76,11 +76,6 @@ export const measureSpace = once(async (report) => {
     space_of_1_gib: { value: taken / GIB, unit: "of its size" },
   };
 });
-
-const heapBytes = (): number => {
-  collectGarbage();
-  return process.memoryUsage().heapUsed;
-};
 
 /** Returns the processor time in ms since the given one. */
 function cpuSince(before: NodeJS.CpuUsage): number {
