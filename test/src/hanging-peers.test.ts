@@ -8,6 +8,7 @@ import { runCommandLine } from "@diskmesh/cli";
 import { DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { Child, fakeHandlers, leaveToVerify, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { certificateEnvironment } from "./mesh/type-command.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 /** Timeouts for a run beside other tests; each command has its own, shorter timeout. */
@@ -33,14 +34,11 @@ describe("the diskmesh command beside a peer that hangs", () => {
   }
 
   function environmentFor(addressOf: (role: string) => string): Record<string, string> {
-    const { caFile, certFile, keyFile } = certificates.files("operator");
     return {
       DISKMESH_DIRECTOR: addressOf("director"),
       DISKMESH_DISPATCHER: addressOf("cpi-dispatcher"),
       DISKMESH_REGISTRY: addressOf("disk-registry"),
-      DISKMESH_CA: caFile,
-      DISKMESH_CERT: certFile,
-      DISKMESH_KEY: keyFile,
+      ...certificateEnvironment(certificates.files("operator")),
     };
   }
 

@@ -1,29 +1,27 @@
 import { execFile } from "node:child_process";
 import { createHash, X509Certificate } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { request } from "node:https";
+import { createServer, request } from "node:https";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/internal";
 import { DiskRegistryServiceDefinition, HostState, JoinTokenServiceDefinition } from "@diskmesh/api/registry";
 import { InvalidArgumentError, NotFoundError, PermissionDeniedError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, createHostAuthority, hostRequest, issueCertificate } from "@diskmesh/pki";
-import { type Client, createClient, type ServiceDefinition } from "@diskmesh/rpc";
-import { ensureTablet } from "@diskmesh/tablet/testing";
+import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import {
   Child,
   eventually,
   freePort,
   ServiceProcess,
-  spawnService,
   type TestCertificates,
   temporaryFolder,
   testCertificates,
 } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { typeCommand } from "./mesh/type-command.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+import { ended } from "./mesh/typed-lines.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const DEVICE_BYTES = 1024 * 1024;
@@ -32,6 +30,7 @@ const mainOf = (service: string) => join(repositoryFolder, `services/${service}/
 describe("a machine that joins by a token", () => {
   const folder = temporaryFolder();
   const stops: (() => unknown)[] = [];
+  let mesh: TestMesh;
   let certificates: TestCertificates;
   let address: string;
   let joinPort: number;
@@ -40,7 +39,7 @@ describe("a machine that joins by a token", () => {
   let tokens: Client<typeof JoinTokenServiceDefinition>;
   let registry: Client<typeof DiskRegistryServiceDefinition>;
 
-  function client<Definition extends ServiceDefinition>(definition: Definition, tls = certificates.files("operator")) {
+  function client<Definition extends ServiceDefinition>(definition: Definition, tls: TlsFiles) {
     const made = createClient(definition, { address, tls, serverRole: "disk-registry", defaultDeadlineMs: 60_000 });
     stops.push(() => made.close());
     return made;
@@ -53,27 +52,24 @@ describe("a machine that joins by a token", () => {
     const authority = { certFile: join(folder, "hosts-ca.pem"), keyFile: join(folder, "hosts-ca-key.pem") };
     writeFileSync(authority.certFile, made.certPem);
     writeFileSync(authority.keyFile, made.keyPem, { mode: 0o600 });
-    const port = await freePort();
-    joinPort = await freePort();
-    address = `127.0.0.1:${port}`;
-    const storage = join(folder, "state");
-    await ensureTablet({ storage, name: "registry" });
-    const tls = certificates.files("disk-registry");
-    const listen = (at: number) => ({ host: "127.0.0.1", port: at });
-    service = await spawnService({
-      name: "disk-registry",
-      mainFile: mainOf("disk-registry"),
-      folder,
-      config: { listen: listen(port), tls, tablet: { storage }, join: { listen: listen(joinPort), authority } },
-      health: { address, tls: certificates.files("operator"), serverRole: "disk-registry" },
+    mesh = await TestMesh.start({
+      processes: [
+        { service: "disk-registry", config: (placed) => ({ join: { listen: placed.listen("join"), authority } }) },
+      ],
+      listeners: ["join"],
+      certificates,
+      deadlineMs: 60_000,
     });
-    stops.push(() => service.kill());
-    tokens = client(JoinTokenServiceDefinition);
-    registry = client(DiskRegistryServiceDefinition);
+    service = mesh.process("disk-registry");
+    address = mesh.address("disk-registry");
+    joinPort = mesh.listen("join").port;
+    tokens = mesh.client(JoinTokenServiceDefinition, "disk-registry");
+    ({ registry } = mesh.clients);
   });
   afterEach(() => expect(service.exit, service.logs.slice(-2_000)).to.equal(undefined));
   after(async () => {
     for (const stop of stops.reverse()) await stop();
+    await mesh?.[Symbol.asyncDispose]();
   });
 
   const ttl = { seconds: 3_600, nanos: 0 };
@@ -116,20 +112,15 @@ describe("a machine that joins by a token", () => {
   it("gets a certificate, registers, and is added with its drives; its certificate is renewed for itself alone", async () => {
     usedToken = await newToken("rack7-*");
     await agent("rack7-1", usedToken);
-    await eventually(
-      async () =>
-        (await registry.listHosts({})).hosts.some(
-          ({ hostId, state }) => hostId === "rack7-1" && state === HostState.ONLINE,
-        ),
-      { timeoutMs: 60_000 },
+    await eventually(async () =>
+      (await registry.listHosts({})).hosts.some(
+        ({ hostId, state }) => hostId === "rack7-1" && state === HostState.ONLINE,
+      ),
     );
-    await eventually(
-      async () => {
-        const { devices } = await registry.listDevices({ hostId: "rack7-1" });
-        return devices.length === 1 && devices[0]?.attachState === "ATTACH_STATE_ATTACHED";
-      },
-      { timeoutMs: 60_000 },
-    );
+    await eventually(async () => {
+      const { devices } = await registry.listDevices({ hostId: "rack7-1" });
+      return devices.length === 1 && devices[0]?.attachState === "ATTACH_STATE_ATTACHED";
+    });
     const [listed] = (await tokens.listJoinTokens({})).joinTokens;
     expect(listed).to.deep.include({ usesLeft: 0, state: "JOIN_TOKEN_STATE_USED_UP", awaitedHostIds: [] });
     const keyPem = readFileSync(filesOf("rack7-1").keyFile, "utf8");
@@ -171,7 +162,7 @@ describe("a machine that joins by a token", () => {
 
   const refusedAgent = async (hostId: string, token: string, joinAddress?: string): Promise<string> => {
     const process = await agent(hostId, token, joinAddress);
-    await eventually(() => process.exit !== undefined, { timeoutMs: 60_000 });
+    await eventually(() => process.exit !== undefined);
     expect(existsSync(filesOf(hostId).certFile), "a certificate").to.equal(false);
     return process.logs;
   };
@@ -202,7 +193,6 @@ describe("a machine that joins by a token", () => {
       validDays: 1,
       usages: ["server"],
     });
-    const { createServer } = await import("node:https");
     const received: string[] = [];
     const forged = createServer({ cert: certPem + other.certPem, key: keyPem }, ({ url = "" }) => received.push(url));
     const port = await freePort();
@@ -327,27 +317,20 @@ describe("a machine that joins by a token", () => {
       started.signal("SIGKILL");
       await started.exited;
     });
-    await eventually(
-      async () => {
-        const { devices } = await registry.listDevices({ hostId: "one-1" });
-        expect(
-          devices.map((each) => each.attachState),
-          started.output,
-        ).to.deep.equal(["ATTACH_STATE_ATTACHED"]);
-      },
-      { timeoutMs: 60_000 },
-    );
+    await eventually(async () => {
+      const { devices } = await registry.listDevices({ hostId: "one-1" });
+      expect(
+        devices.map((each) => each.attachState),
+        started.output,
+      ).to.deep.equal(["ATTACH_STATE_ATTACHED"]);
+    });
     const again = await promisify(execFile)(process.execPath, args).catch(
       (error: { stderr: string; code: number }) => error,
     );
     expect(again.stderr).to.contain("this host has joined");
   });
 
-  const typed = (...args: string[]) => {
-    const { caFile, certFile, keyFile } = certificates.files("operator");
-    const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
-    return typeCommand(["join-token", ...args], { DISKMESH_REGISTRY: address, ...files }, folder);
-  };
+  const typed = (...args: string[]) => mesh.typed("join-token", ...args);
 
   it("has a token of `diskmesh join-token`, which lists and revokes it", async () => {
     const created = await typed("create", "--ttl", "90m", "--hosts", "rack9-*", "--uses", "3");
@@ -409,15 +392,15 @@ describe("a machine that joins by a token", () => {
     });
     stops.push(() => process.kill());
     await process.start();
-    await eventually(() => process.exit !== undefined, { timeoutMs: 60_000 });
+    await eventually(() => process.exit !== undefined);
     expect(process.logs).to.contain("not an authority that may sign for joined hosts alone");
   });
 
   it("leaves no token in state, logs and lists, where the registry keeps its hash", async () => {
     const token = await newToken();
     const [, tokenId, secret = ""] = token.split(".");
-    const files = readdirSync(join(folder, "state"), { recursive: true, withFileTypes: true }).filter((each) =>
-      each.isFile(),
+    const files = readdirSync(mesh.dataFolder("disk-registry"), { recursive: true, withFileTypes: true }).filter(
+      (each) => each.isFile(),
     );
     const state = files.map((each) => readFileSync(join(each.parentPath, each.name), "latin1")).join("");
     const list = JSON.stringify(await tokens.listJoinTokens({}));
@@ -430,10 +413,7 @@ describe("a machine that joins by a token", () => {
   it("is refused with a token of before a restore", async () => {
     const [, tokenId, secret] = (await newToken("", 2)).split(".");
     const backup = join(folder, "registry.backup");
-    const admin = client(AdminServiceDefinition);
-    const pieces: Uint8Array[] = [];
-    for await (const { piece } of admin.createBackup({})) pieces.push(piece);
-    writeFileSync(backup, Buffer.concat(pieces));
+    await ended(mesh, `backup registry ${backup}`, 0);
     await service.stop();
     const file = join(folder, "restore.json");
     writeFileSync(file, JSON.stringify(service.config));

@@ -2,7 +2,7 @@ import { OrphanKind } from "@diskmesh/api/director";
 import { TestDirector } from "@diskmesh/director/testing";
 import { InvalidStateError, NotFoundError, TimeoutError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { typeCommand } from "./mesh/type-command.js";
+import { certificateEnvironment, typeCommand } from "./mesh/type-command.js";
 
 const CLOUD = "azs: [{name: z1}]\ndisk_types: [{name: small, disk_size: 1}]\n";
 const MANIFEST = "name: web\ninstance_groups: [{name: db, instances: 1, azs: [z1], persistent_disk: 1}]\n";
@@ -18,9 +18,8 @@ describe("possible orphans and the diskmesh command", () => {
   after(() => director?.stop());
 
   async function typed(line: string) {
-    const { caFile, certFile, keyFile } = director.certs.files("operator");
-    const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
-    return typeCommand(line.split(" "), { ...files, DISKMESH_DIRECTOR: director.address }, director.folder);
+    const environment = certificateEnvironment(director.certs.files("operator"));
+    return typeCommand(line.split(" "), { ...environment, DISKMESH_DIRECTOR: director.address }, director.folder);
   }
   async function done(line: string): Promise<string> {
     const { code, out, err } = await typed(line);

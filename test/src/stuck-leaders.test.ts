@@ -78,10 +78,7 @@ describe("why, while no registry leads", () => {
 
   /** Returns the exit code and the output of `diskmesh why`. */
   async function why(kind: string, name: string): Promise<string> {
-    const { caFile, certFile, keyFile } = mesh.operatorFiles;
-    const addresses = NAMES.map((each) => mesh.address(each)).join(",");
-    const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
-    const environment = { DISKMESH_DIRECTOR: addresses, DISKMESH_REGISTRY: addresses, ...files };
+    const environment = { ...mesh.commandEnvironment, DISKMESH_DIRECTOR: mesh.addresses("disk-registry").join(",") };
     const { code, out, err } = await typeCommand(["why", kind, name], environment, mesh.folder);
     return `${code} ${out}${err}`;
   }

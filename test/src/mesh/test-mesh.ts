@@ -1,5 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import type { Device } from "@diskmesh/api/registry";
 import { endLeftBlockDevices } from "@diskmesh/disk-agent/testing";
@@ -28,13 +29,14 @@ import {
   type ServiceName,
   usualConfig,
 } from "./plan.js";
-import { type Ended, typeCommand } from "./type-command.js";
+import { certificateEnvironment, type Ended, typeCommand } from "./type-command.js";
 
 /** Timeout in ms: many processes start at once, and the machine may be busy. */
 const START_TIMEOUT_MS = 300_000;
 /** Maximum concurrent starts. More would not be faster, because a start uses only CPU time. */
 const STARTED_TOGETHER = 4;
 const DEADLINE_MS = 30_000;
+const LEADS_TIMEOUT_MS = 2_000;
 /** Name in the certificate of all agents of VMs. */
 const VM_AGENTS = "vm-agents";
 
@@ -53,6 +55,7 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
   /** Clients of an operator, for the services of the plan. */
   readonly clients: Clients;
   readonly #agentClients = new Map<string, Client<typeof DiskAgentServiceDefinition>>();
+  readonly #healthClients = new Map<string, Client<typeof HealthDefinition>>();
   readonly #open: { close(): void | Promise<void> }[] = [];
   #nats: NatsServer | undefined;
 
@@ -116,15 +119,16 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
 
   /** Environment variables with which the `diskmesh` command finds the mesh and its certificate. */
   get commandEnvironment(): Readonly<Record<string, string>> {
-    const { caFile, certFile, keyFile } = this.operatorFiles;
-    const files = { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
     const variables = { director: "DIRECTOR", "cpi-dispatcher": "DISPATCHER", "disk-registry": "REGISTRY" } as const;
     const services = Object.entries(variables) as [ServiceName, string][];
     const addresses = services.map(([service, variable]) => [
       `DISKMESH_${variable}`,
       this.addresses(service).join(","),
     ]);
-    return { ...files, ...Object.fromEntries(addresses.filter(([, address]) => address !== "")) };
+    return {
+      ...certificateEnvironment(this.operatorFiles),
+      ...Object.fromEntries(addresses.filter(([, address]) => address !== "")),
+    };
   }
 
   /** Runs a `diskmesh` command line as an operator, in the folder of the mesh. */
@@ -226,9 +230,22 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     return client;
   }
 
+  /** Returns the processes of a service that lead: one, or none during a takeover. */
+  async leading(service: ServiceName): Promise<ServiceProcess[]> {
+    const leads = await Promise.all(this.names(service).map((name) => this.leads(service, name)));
+    return this.all(service).filter((_, index) => leads[index]);
+  }
+
+  /** Returns whether a process says that it leads; false when it does not answer. */
+  async leads(service: ServiceName, name: string): Promise<boolean> {
+    const client = this.#healthClients.get(name) ?? this.client(HealthDefinition, service, { names: [name] });
+    this.#healthClients.set(name, client);
+    const answer = await client.check({ service: "leader" }, { deadlineMs: LEADS_TIMEOUT_MS }).catch(() => undefined);
+    return answer?.status === "SERVING";
+  }
+
   /** Returns a director's NATS client for agents in VMs and on hosts. */
-  async agents(): Promise<AgentClient> {
-    const tls = this.certificates.files("director");
+  async agents(tls = this.certificates.files("director")): Promise<AgentClient> {
     const nats = await connectNats({ servers: [this.nats.address], tls, name: "director" });
     await nats.whenConnected(AbortSignal.timeout(60_000));
     const limits = { requestTimeoutMs: 10_000, callTimeoutMs: 60_000, taskPollIntervalMs: 20 };

@@ -1,5 +1,6 @@
 import { PassThrough } from "node:stream";
 import { runCommandLine } from "@diskmesh/cli";
+import type { TlsFiles } from "@diskmesh/rpc";
 
 const COMMAND_TIMEOUT_MS = 240_000;
 
@@ -19,4 +20,9 @@ export async function typeCommand(
   const signal = AbortSignal.timeout(COMMAND_TIMEOUT_MS);
   const code = await runCommandLine(args, { out, err, environment, workingFolder, signal });
   return { code, out: String(out.read() ?? ""), err: String(err.read() ?? "") };
+}
+
+/** Returns environment variables with which the `diskmesh` command finds its certificate. */
+export function certificateEnvironment({ caFile, certFile, keyFile }: TlsFiles): Readonly<Record<string, string>> {
+  return { DISKMESH_CA: caFile, DISKMESH_CERT: certFile, DISKMESH_KEY: keyFile };
 }

@@ -139,7 +139,7 @@ async function happen(disk: MovedDisk, fault: Fault, { onHost, drive, forMs, isS
     case "the leading registry":
     case "all registries": {
       const registries = mesh.all("disk-registry");
-      const leading = fault === "all registries" ? registries : await disk.leaders();
+      const leading = fault === "all registries" ? registries : await mesh.leading("disk-registry");
       await Promise.all(leading.map((each) => each.kill()));
       await Promise.all(leading.map((each) => each.start("listening")));
       return;

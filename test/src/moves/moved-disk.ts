@@ -1,10 +1,8 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { type Disk, Health } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
-import type { Client } from "@diskmesh/rpc";
-import { Drive, eventually, type ServiceProcess } from "@diskmesh/testkit";
+import { Drive, eventually } from "@diskmesh/testkit";
 import { HEAD_BYTES, makeDeviceFile } from "../mesh/device-files.js";
 import { registryFleet } from "../mesh/fleets.js";
 import { addHosts, devicesReady, retrying } from "../mesh/steps.js";
@@ -38,7 +36,6 @@ export class MovedDisk implements AsyncDisposable {
   /** Devices that can be made to fail, by ID. */
   readonly drives = new Map<string, Drive>();
   readonly #paths = new Map<string, string>();
-  readonly #healths = new Map<string, Client<typeof HealthDefinition>>();
   readonly #closing: (() => Promise<void>)[] = [];
   /** Last known target of a move. */
   target: string | undefined;
@@ -82,8 +79,6 @@ export class MovedDisk implements AsyncDisposable {
         return undefined;
       },
     });
-    for (const name of this.mesh.names("disk-registry"))
-      this.#healths.set(name, this.mesh.client(HealthDefinition, "disk-registry", { names: [name] }));
     const { registry } = this.mesh.clients;
     // Nothing identifies a drive of FUSE.
     if (canFail) for (const [deviceId] of this.drives) await this.#accept(deviceId);
@@ -176,17 +171,6 @@ export class MovedDisk implements AsyncDisposable {
     await retrying("SetDeviceState", () =>
       this.mesh.clients.registry.setDeviceState({ deviceIds, health: Health.ONLINE }),
     );
-  }
-
-  /** Returns the registry that leads, or none during a takeover. */
-  async leaders(): Promise<ServiceProcess[]> {
-    const leads = await Promise.all(
-      [...this.#healths].map(async ([name, client]) => {
-        const answer = await client.check({ service: "leader" }, { deadlineMs: 500 }).catch(() => undefined);
-        return answer?.status === "SERVING" ? [this.mesh.process(name)] : [];
-      }),
-    );
-    return leads.flat();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -11,7 +11,6 @@ import { Beats } from "./beats.js";
 import type { ReplacedFiles } from "./replaced-files.js";
 import { ROTATED_HOSTS, type RotatedServices, startRotatedServices } from "./rotated-services.js";
 
-const PATIENCE = { timeoutMs: 120_000 };
 /** Longer than two attempts of the director to renew a certificate, with a minute and two between them. */
 const RENEWAL_PATIENCE = { timeoutMs: 300_000 };
 const LAST_LINES = 5;
@@ -67,13 +66,12 @@ export class RotatedFleet implements AsyncDisposable {
     const { mesh } = services;
     try {
       const operator = mesh.clients;
-      for (const hostId of ROTATED_HOSTS) await eventually(() => operator.registry.addHost({ hostId }), PATIENCE);
+      for (const hostId of ROTATED_HOSTS) await eventually(() => operator.registry.addHost({ hostId }));
       // The disk's device is on the other host, so each read and write goes over a stream between two agents.
       const disk = { diskId: "x", sizeBytes: MIB_BYTES, hostId: "h2" };
-      await eventually(() => operator.registry.createDisk(disk), PATIENCE);
-      const published = await eventually(() => operator.registry.publishDisk({ diskId: "x", hostId: "h1" }), PATIENCE);
-      const beats = await Beats.listen(mesh.nats.address, certificates.mbusFiles("director"));
-      mesh.closeLater(beats);
+      await eventually(() => operator.registry.createDisk(disk));
+      const published = await eventually(() => operator.registry.publishDisk({ diskId: "x", hostId: "h1" }));
+      const beats = new Beats(await mesh.agents(certificates.mbusFiles("director")));
       await operator.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
       await done(operator.stemcells.uploadStemcell(uploadOf(stemcellFile())));
       await done(operator.deployments.deploy({ manifest: MANIFEST, wait: true }));
@@ -104,13 +102,13 @@ export class RotatedFleet implements AsyncDisposable {
     const trusted = this.#trusted();
     await change();
     for (const [index, { process, sets }] of this.#processes.entries())
-      await eventually(() => changesOf(process) >= (before[index] ?? 0) + sets, PATIENCE);
+      await eventually(() => changesOf(process) >= (before[index] ?? 0) + sets);
     await this.#natsKnows();
     if (this.#trusted() !== trusted) await this.#agentsOfVmsKnow();
     for (let rounds = 0; rounds < 2; rounds++) {
       const beats = await this.#lastHeartbeats();
       const beatAgain = async () => (await this.#lastHeartbeats()).every((at, index) => at > (beats[index] ?? 0));
-      await eventually(beatAgain, PATIENCE);
+      await eventually(beatAgain);
     }
     await Promise.all([this.#writer.load, ...this.loads.values()].map((load) => load.anotherRound()));
     await this.beats.another();
@@ -154,7 +152,7 @@ export class RotatedFleet implements AsyncDisposable {
     const reloads = () => nats.logs.split("Reloaded server configuration").length;
     const before = reloads();
     nats.signal("SIGHUP");
-    await eventually(() => reloads() > before, PATIENCE);
+    await eventually(() => reloads() > before);
   }
 
   /**

@@ -1,8 +1,7 @@
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Task } from "@diskmesh/api/director";
-import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { TestAgent } from "@diskmesh/director/testing";
-import type { Client } from "@diskmesh/rpc";
 import type { PlacedMesh } from "../mesh/plan.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { FileCloud } from "./file-cloud.js";
@@ -10,7 +9,6 @@ import { FileCloud } from "./file-cloud.js";
 const DISPATCHERS = ["dispatcher-1", "dispatcher-2"];
 const CLOUD_CONFIG = "azs:\n- name: z1\ndisk_types:\n- {name: fast, disk_size: 1024}\n";
 const AGENT_LOOK_MS = 50;
-const LEADS_TIMEOUT_MS = 2_000;
 
 export interface FileFleetOptions {
   /** Names of the directors. */
@@ -26,7 +24,6 @@ export interface FileFleetOptions {
 export class FileFleet implements AsyncDisposable {
   /** Agents by agent id. */
   readonly agents = new Map<string, TestAgent>();
-  readonly #healths = new Map<string, Client<typeof HealthDefinition>>();
   #closing = false;
   readonly #lookingAfterAgents: Promise<void>;
 
@@ -79,14 +76,6 @@ export class FileFleet implements AsyncDisposable {
     return this.mesh.clients.deployments.deploy({ manifest, wait });
   }
 
-  /** Returns whether the director says that it leads; false when it does not answer. */
-  async leads(name: string): Promise<boolean> {
-    const client = this.#healths.get(name) ?? this.mesh.client(HealthDefinition, "director", { names: [name] });
-    this.#healths.set(name, client);
-    const answer = await client.check({ service: "leader" }, { deadlineMs: LEADS_TIMEOUT_MS }).catch(() => undefined);
-    return answer?.status === "SERVING";
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing = true;
     await this.#lookingAfterAgents;
@@ -110,7 +99,7 @@ export class FileFleet implements AsyncDisposable {
         this.agents.delete(agentId);
         await agent.stop();
       }
-      await new Promise((resolve) => setTimeout(resolve, AGENT_LOOK_MS));
+      await sleep(AGENT_LOOK_MS);
     }
   }
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { TaskServiceDefinition } from "@diskmesh/api/director";
 import type { ServiceProcess } from "@diskmesh/testkit";
 import type { Random } from "../random.js";
@@ -22,8 +23,7 @@ const REST_MS = { least: 500, most: 2_500 };
 const ASK_MS = 20;
 const LOOK = { deadlineMs: 2_000 };
 
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-const rest = (random: Random) => sleep(REST_MS.least + random.next() * (REST_MS.most - REST_MS.least));
+const rest = (random: Random) => sleep(random.between(REST_MS.least, REST_MS.most));
 
 const answers = (call: Promise<unknown>): Promise<boolean> =>
   call.then(
@@ -46,7 +46,8 @@ export function watchAnswers(fleet: FileFleet): Answers {
     while (!isOver) {
       const askedMs = performance.now();
       // A client of a standby would follow the redirect to the leader, so the director is first asked whether it leads.
-      const leads = (await fleet.leads(name)) && (await answers(client.listTasks({ pageSize: 1 }, LOOK)));
+      const leads =
+        (await fleet.mesh.leads("director", name)) && (await answers(client.listTasks({ pageSize: 1 }, LOOK)));
       const nowMs = performance.now();
       if (leads) {
         const served = waiting.filter(({ sinceMs }) => sinceMs <= askedMs);
@@ -74,7 +75,7 @@ export async function killDirectors(
   const unansweredMs: number[] = [];
   const order = [...Array.from({ length: kills }, () => false), ...Array.from({ length: pauses }, () => true)];
   for (let at = order.length - 1; at > 0; at--) {
-    const other = Math.floor(random.next() * (at + 1));
+    const other = random.below(at + 1);
     [order[at], order[other]] = [order[other] ?? false, order[at] ?? false];
   }
   for (const isPause of order) {
@@ -98,21 +99,18 @@ export async function killDispatchers(
 ): Promise<number> {
   for (let done = 0; done < dispatcherKills; done++) {
     await rest(random);
-    const dispatchers = fleet.mesh.all("cpi-dispatcher");
-    const killed = dispatchers[Math.floor(random.next() * dispatchers.length)];
-    await killed?.kill();
+    const killed = random.pick(fleet.mesh.all("cpi-dispatcher"));
+    await killed.kill();
     await rest(random);
-    await killed?.start();
+    await killed.start();
   }
   return dispatcherKills;
 }
 
-async function leaderOf(fleet: FileFleet): Promise<ServiceProcess> {
+async function leaderOf({ mesh }: FileFleet): Promise<ServiceProcess> {
   for (;;) {
-    for (const [index, name] of fleet.mesh.names("director").entries()) {
-      const found = fleet.mesh.all("director")[index];
-      if (found !== undefined && (await fleet.leads(name))) return found;
-    }
+    const [leader] = await mesh.leading("director");
+    if (leader !== undefined) return leader;
     await sleep(ASK_MS);
   }
 }
