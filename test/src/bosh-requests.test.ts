@@ -36,7 +36,7 @@ describe("the recorded commands of the bosh CLI, request by request", () => {
   before(async function () {
     leaveToVerify(this);
     vms = await ProcessVms.start();
-    cli = new BoshCli(vms.mesh.certificates, vms.mesh.listen("https").port);
+    cli = new BoshCli(vms);
   });
   after(() => vms?.[Symbol.asyncDispose]());
 
@@ -68,7 +68,7 @@ describe("a deploy of the bosh CLI whose director is killed in the middle", () =
   });
 
   it("is followed to its end at the same address, through the director that takes over", async () => {
-    const cli = new BoshCli(vms.mesh.certificates, vms.mesh.listen("https").port);
+    const cli = new BoshCli(vms);
     const operator = vms.mesh.clients;
     await vms.prepare();
     await operator.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
@@ -83,20 +83,17 @@ describe("a deploy of the bosh CLI whose director is killed in the middle", () =
     };
     let events = "";
     let isKilled = false;
-    await eventually(
-      async () => {
-        const range = { range: `bytes=${Buffer.byteLength(events)}-` };
-        const more = await read(`${location}/output?type=event`, range);
-        if (more?.status === 206) events += more.body;
-        if (!isKilled && events.includes('"finished"')) {
-          await vms.mesh.process("director").kill();
-          isKilled = true;
-        }
-        const task = await read(location);
-        expect(JSON.parse(task?.body ?? "{}")).to.include({ state: "done" });
-      },
-      { timeoutMs: 120_000 },
-    );
+    await eventually(async () => {
+      const range = { range: `bytes=${Buffer.byteLength(events)}-` };
+      const more = await read(`${location}/output?type=event`, range);
+      if (more?.status === 206) events += more.body;
+      if (!isKilled && events.includes('"finished"')) {
+        await vms.mesh.process("director").kill();
+        isKilled = true;
+      }
+      const task = await read(location);
+      expect(JSON.parse(task?.body ?? "{}")).to.include({ state: "done" });
+    });
     expect(isKilled).to.equal(true);
     const whole = await cli.send("GET", `${location}/output?type=event`);
     expect(whole.body.startsWith(events), "what was read is what is there").to.equal(true);

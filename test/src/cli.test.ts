@@ -5,12 +5,12 @@ import { PassThrough } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { ExplainResponse } from "@diskmesh/api/common";
 import { runCommandLine } from "@diskmesh/cli";
-import { HttpClient, httpUsers, OpenPage } from "@diskmesh/director/testing";
+import { OpenPage } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { Clocks } from "./mesh/clocks.js";
-import { wholeFleet } from "./mesh/fleets.js";
+import { ADMIN, wholeFleet } from "./mesh/fleets.js";
 import { devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { typeCommand } from "./mesh/type-command.js";
@@ -29,11 +29,9 @@ describe("the diskmesh command and a mesh", () => {
   let page: OpenPage;
 
   before(async () => {
-    const port = await freePort();
-    const director = { http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) }, tuning };
     const hosts = { hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES };
-    mesh = await TestMesh.start(wholeFleet({ ...hosts, overrides: { director } }));
-    page = new OpenPage(new HttpClient(mesh.certificates, port, "admin:pw-admin"));
+    mesh = await TestMesh.start(wholeFleet({ ...hosts, httpUsers: ADMIN, overrides: { director: { tuning } } }));
+    page = new OpenPage(mesh.http());
   });
   after(async () => {
     page?.close();

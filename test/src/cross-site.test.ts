@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
-import { allRoutes, HttpClient, httpUsers } from "@diskmesh/director/testing";
+import { allRoutes, type HttpClient } from "@diskmesh/director/testing";
 import { programOnPath } from "@diskmesh/process-cpi";
-import { freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { logIn } from "./browser-login.js";
-import { wholeFleet } from "./mesh/fleets.js";
+import { ADMIN, wholeFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -50,11 +50,9 @@ describe("a page of another site in a browser", function () {
     leaveToVerify(this);
     const executablePath = programOnPath("chromium");
     if (executablePath === undefined) skipBecause(this, "chromium is not on PATH");
-    const port = await freePort();
-    address = `https://127.0.0.1:${port}`;
-    const overrides = { director: { http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) } } };
-    mesh = await TestMesh.start(wholeFleet({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, overrides }));
-    http = new HttpClient(mesh.certificates, port, "admin:pw-admin");
+    mesh = await TestMesh.start(wholeFleet({ hosts: 0, devicesPerHost: 0, deviceSizeBytes: 0, httpUsers: ADMIN }));
+    http = mesh.http();
+    address = `https://127.0.0.1:${http.port}`;
     const { certFile, keyFile } = mesh.certificates.files("director");
     elsewhere = createServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }, (_request, response) =>
       response.setHeader("content-type", "text/html").end("<!doctype html><title>elsewhere</title>"),

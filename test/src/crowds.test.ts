@@ -1,14 +1,13 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { connect as connectTcp, type Socket } from "node:net";
-import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { HostState, ListHostsRequest } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { eventually, freePort, leaveToVerify, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile } from "./mesh/device-files.js";
 import { registryFleet } from "./mesh/fleets.js";
+import { addHosts, devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
 const PATIENT_CALL = { deadlineMs: 60_000 };
@@ -27,16 +26,12 @@ describe("crowds before real services", () => {
     mesh = await TestMesh.start(
       registryFleet({
         hostIds: ["h1", "h2"],
-        agent: (hostId, folder) => {
-          const path = join(folder, "files", `${hostId}-device`);
-          makeDeviceFile(path, SIZE_BYTES);
-          const listen = hostId === "h1" && { blockListen: { host: "127.0.0.1", port: blockPort } };
-          return { devices: [{ deviceId: `${hostId}-device`, path }], ...listen };
-        },
+        devices: { count: 1, sizeBytes: SIZE_BYTES },
+        agent: (hostId) => (hostId === "h1" ? { blockListen: { host: "127.0.0.1", port: blockPort } } : {}),
       }),
     );
-    for (const hostId of ["h1", "h2"]) await mesh.clients.registry.addHost({ hostId });
-    for (const hostId of ["h1", "h2"]) await eventually(async () => !(await mesh.device(`${hostId}-device`)).dirty);
+    await addHosts(mesh);
+    await devicesReady(mesh);
   });
   afterEach(() => {
     for (const one of open.splice(0)) one.destroy();

@@ -18,8 +18,6 @@ describe("a deleted disk that is kept, by the diskmesh command", () => {
 
   before(async () => {
     const overrides = {
-      director: { dynamicDisks: { enabled: true } },
-      "disk-agent": { engine: "node" },
       "disk-registry": { pools: { default: { deleteGraceMs: GRACE_MS } } },
     };
     mesh = await TestMesh.start(wholeFleet({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES, overrides }));
@@ -32,11 +30,11 @@ describe("a deleted disk that is kept, by the diskmesh command", () => {
   const killed = async (...names: readonly string[]) => {
     await Promise.all(names.map((name) => mesh.process(name).kill()));
     await Promise.all(names.map((name) => mesh.process(name).start()));
-    await eventually(() => done("status"), { everyMs: 100, timeoutMs: 60_000 });
+    await eventually(() => done("status"));
   };
   /** Attaches the disk, and returns its first MiB; writes other bytes there first if some are given. */
   const content = async (name: string, written?: Buffer): Promise<Buffer> => {
-    await eventually(() => done(`attach ${name} --host host-2`), { everyMs: 500, timeoutMs: 60_000 });
+    await eventually(() => done(`attach ${name} --host host-2`), { everyMs: 500 });
     const { disk } = await mesh.clients.disks.getDynamicDisk({ diskName: name });
     const client = await eventually(() => NbdClient.connect({ socketPath: disk?.path ?? "" }));
     if (written !== undefined) await client.write(0, written, { fua: true });
@@ -46,7 +44,7 @@ describe("a deleted disk that is kept, by the diskmesh command", () => {
     return read;
   };
   const provided = async (name: string, written?: Buffer): Promise<string> => {
-    await eventually(() => done(`provide ${name} --host host-1 --size 1MiB`), { everyMs: 500, timeoutMs: 60_000 });
+    await eventually(() => done(`provide ${name} --host host-1 --size 1MiB`), { everyMs: 500 });
     await done(`detach ${name}`);
     if (written !== undefined) await content(name, written);
     const { disk } = await mesh.clients.disks.getDynamicDisk({ diskName: name });

@@ -1,10 +1,8 @@
-import { join } from "node:path";
 import { type Disk, HostState } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile } from "./mesh/device-files.js";
 import { registryFleet } from "./mesh/fleets.js";
 import { addHosts, devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
@@ -14,7 +12,6 @@ const BLOCK = 4_096;
 const FIRST = Buffer.alloc(BLOCK, "of the first host");
 const SECOND = Buffer.alloc(BLOCK, "of the second host");
 const LATE = Buffer.alloc(BLOCK, "too late");
-const PATIENCE = { everyMs: 20 };
 
 /** The model's `fences.test.ts` has the other fences: of dead hosts, by rule, and with devices that cannot be asked. */
 describe("a disk of a host that stands still", () => {
@@ -24,9 +21,7 @@ describe("a disk of a host that stands still", () => {
     mesh = await TestMesh.start(
       registryFleet({
         hostIds: ["h1", "h2", "h3"],
-        agent: (hostId, folder) => ({
-          devices: [{ deviceId: `${hostId}-d`, path: makeDeviceFile(join(folder, "files", hostId), SIZE) }],
-        }),
+        devices: { count: 1, sizeBytes: SIZE },
       }),
     );
     await addHosts(mesh);
@@ -43,7 +38,7 @@ describe("a disk of a host that stands still", () => {
 
   /** Publishes the disk to the host, and returns the path of its socket there. */
   const publish = async (hostId: string): Promise<string> => {
-    const { disk } = await eventually(() => mesh.clients.registry.publishDisk({ diskId: "x", hostId }), PATIENCE);
+    const { disk } = await eventually(() => mesh.clients.registry.publishDisk({ diskId: "x", hostId }));
     return disk?.publication?.exportPath ?? "";
   };
 
@@ -76,12 +71,12 @@ describe("a disk of a host that stands still", () => {
       await eventually(async () => {
         const { host } = await mesh.clients.registry.getHost({ hostId: "h1" });
         expect(host?.state).to.equal(HostState.ONLINE);
-      }, PATIENCE);
+      });
       // Connected clients are disconnected, and new ones are refused.
       await eventually(async () => {
         const again = NbdClient.connect({ socketPath }).then((client) => client.disconnect());
         expect(await outcomeOf(again)).to.equal("refused");
-      }, PATIENCE);
+      });
       expect(await second.read(0, BLOCK)).to.deep.equal(SECOND);
       await second.disconnect();
     } finally {

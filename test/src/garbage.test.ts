@@ -2,17 +2,17 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createConnection, type Socket } from "node:net";
 import { connect } from "node:tls";
-import { HttpClient, httpUsers } from "@diskmesh/director/testing";
+import type { HttpClient } from "@diskmesh/director/testing";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { connectNats } from "@diskmesh/mbus";
-import { eventually, freePort, leaveToVerify } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { wholeFleet } from "./mesh/fleets.js";
+import { ADMIN, wholeFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
 const HOST = "host-1";
-const PATIENCE = { timeoutMs: 60_000 };
+const CONNECT_TIMEOUT_MS = 60_000;
 /** Time in ms for which a connection stays open when the server waits for more. */
 const STAY_MS = 300;
 
@@ -119,19 +119,16 @@ describe("garbage on every socket of a mesh", function () {
   this.timeout(300_000);
   let mesh: TestMesh;
   let http: HttpClient;
-  let httpsPort: number;
   let exportPath: string;
 
   before(async function () {
     leaveToVerify(this);
-    httpsPort = await freePort();
-    const users = await httpUsers({ admin: ["bosh.admin"] });
-    const overrides = { director: { http: { listen: { port: httpsPort }, users } } };
-    mesh = await TestMesh.start(wholeFleet({ hosts: 1, devicesPerHost: 1, deviceSizeBytes: MIB_BYTES, overrides }));
-    http = new HttpClient(mesh.certificates, httpsPort, "admin:pw-admin");
+    const hosts = { hosts: 1, devicesPerHost: 1, deviceSizeBytes: MIB_BYTES };
+    mesh = await TestMesh.start(wholeFleet({ ...hosts, httpUsers: ADMIN }));
+    http = mesh.http();
     const { registry } = mesh.clients;
     await registry.addHost({ hostId: HOST });
-    await eventually(async () => !(await mesh.device(`${HOST}-device-1`)).dirty, PATIENCE);
+    await eventually(async () => !(await mesh.device(`${HOST}-device-1`)).dirty);
     await registry.createDisk({ diskId: "d", sizeBytes: MIB_BYTES, hostId: HOST });
     const { disk } = await registry.publishDisk({ diskId: "d", hostId: HOST });
     exportPath = disk?.publication?.exportPath ?? "";
@@ -186,9 +183,9 @@ describe("garbage on every socket of a mesh", function () {
   }
 
   it("the director's HTTPS server in place of TLS and of requests", async () => {
-    await Promise.all(RAW.map(([, bytes]) => send(createConnection(httpsPort), "connect", bytes)));
+    await Promise.all(RAW.map(([, bytes]) => send(createConnection(http.port), "connect", bytes)));
     for (const [what, bytes] of HTTPS) {
-      await send(connect({ port: httpsPort, rejectUnauthorized: false }), "secureConnect", bytes);
+      await send(connect({ port: http.port, rejectUnauthorized: false }), "secureConnect", bytes);
       await expectUnharmed(what);
     }
   });
@@ -206,12 +203,12 @@ describe("garbage on every socket of a mesh", function () {
     ] as const) {
       const tls = mesh.certificates.files(role);
       const nats = await connectNats({ servers: [mesh.address("nats")], tls, name: "garbage" });
-      await nats.whenConnected(AbortSignal.timeout(PATIENCE.timeoutMs));
+      await nats.whenConnected(AbortSignal.timeout(CONNECT_TIMEOUT_MS));
       for (const subject of subjects) for (const data of MESSAGES) nats.publish(subject, data);
       await nats.close();
     }
-    await eventually(() => /malformed NATS request dropped/.test(mesh.process(HOST).logs), PATIENCE);
-    await eventually(() => /malformed agent message dropped/.test(mesh.process("director").logs), PATIENCE);
+    await eventually(() => /malformed NATS request dropped/.test(mesh.process(HOST).logs));
+    await eventually(() => /malformed agent message dropped/.test(mesh.process("director").logs));
     await expectUnharmed("messages that are no JSON");
   });
 });

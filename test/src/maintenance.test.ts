@@ -22,7 +22,6 @@ describe("work on hosts, by the diskmesh command", () => {
 
   before(async () => {
     const overrides = {
-      "disk-agent": { engine: "node" },
       "disk-registry": {
         heartbeat: { intervalMs: 200, timeoutMs: SILENCE_MS, probationMs: 0 },
         pools: { default: { keepRepairRoom: true } },

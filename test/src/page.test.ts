@@ -1,19 +1,18 @@
 import { join } from "node:path";
 import { devicesWithBytes } from "@diskmesh/api/registry";
-import { httpUsers } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { programOnPath } from "@diskmesh/process-cpi";
-import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import axe, { type AxeResults } from "axe-core";
 import { expect } from "chai";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { logIn } from "./browser-login.js";
-import { wholeFleet } from "./mesh/fleets.js";
+import { ADMIN, wholeFleet } from "./mesh/fleets.js";
 import { addHosts, deployInstances, detachDisk, devicesReady, openDisk, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 
 /** Timeout in ms, longer than page and mesh take on any machine. */
-const PATIENCE = { timeoutMs: 120_000 };
+const PATIENCE_MS = 120_000;
 /** Folder for screenshots; undefined for none. */
 const { DISKMESH_PICTURES: pictures } = process.env;
 
@@ -36,19 +35,17 @@ describe("the page in a browser", function () {
     leaveToVerify(this);
     const executablePath = programOnPath("chromium");
     if (executablePath === undefined) skipBecause(this, "chromium is not on PATH");
-    const port = await freePort();
-    const users = await httpUsers({ admin: ["bosh.admin"] });
     const overrides = {
-      director: { http: { listen: { port }, users } },
       // The move of a disk takes minutes.
       "disk-registry": { moves: { bytesPerSecondOfHost: 4_096 } },
       "disk-agent": { tuning: { copy: { chunkBytes: 4_096, maxInFlight: 1, flushEveryBytes: MIB_BYTES } } },
     };
-    mesh = await TestMesh.start(wholeFleet({ hosts: 5, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES, overrides }));
+    const hosts = { hosts: 5, devicesPerHost: 4, deviceSizeBytes: MIB_BYTES };
+    mesh = await TestMesh.start(wholeFleet({ ...hosts, httpUsers: ADMIN, overrides }));
     await addHosts(mesh);
     await devicesReady(mesh);
     instances = await deployInstances(mesh, 3);
-    address = `https://127.0.0.1:${port}/page`;
+    address = `https://127.0.0.1:${mesh.http().port}/page`;
     // Chromium's sandbox does not work for root, and tests may run as root.
     browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
     page = await opened();
@@ -60,7 +57,7 @@ describe("the page in a browser", function () {
 
   async function opened(options: Parameters<Browser["newContext"]>[0] = {}): Promise<Page> {
     const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
-    context.setDefaultTimeout(PATIENCE.timeoutMs);
+    context.setDefaultTimeout(PATIENCE_MS);
     const opening = await context.newPage();
     await opening.goto(address);
     await logIn(opening, "admin", "pw-admin");
@@ -111,7 +108,7 @@ describe("the page in a browser", function () {
   const closeDialog = () => page.getByRole("button", { name: "Close", exact: true }).click();
 
   async function shows(selector: string, expected: RegExp): Promise<void> {
-    await eventually(async () => expect(await textOf(selector)).to.match(expected), PATIENCE);
+    await eventually(async () => expect(await textOf(selector)).to.match(expected));
   }
 
   it("shows a disk's present state while it is provided, moved and fenced", async () => {
@@ -198,11 +195,8 @@ describe("the page in a browser", function () {
     await shows("#detail #why", /pool default/);
     await go("Overview");
     const { registry } = mesh.clients;
-    await eventually(
-      async () => expect((await registry.getIoTotals({})).totals?.writtenBytes).to.equal(8_192),
-      PATIENCE,
-    );
-    await eventually(async () => expect(await page.locator("#activity canvas").count()).to.equal(2), PATIENCE);
+    await eventually(async () => expect((await registry.getIoTotals({})).totals?.writtenBytes).to.equal(8_192));
+    await eventually(async () => expect(await page.locator("#activity canvas").count()).to.equal(2));
     await shows("#activity", /I\/O of all disks 0 B\/s read, \S+ B\/s written.* 4 tasks ended, 0 failed/);
     await page.getByLabel("Charts of the last").selectOption("day");
     const chart = page.getByRole("slider", { name: /^Tasks/ });
@@ -221,7 +215,7 @@ describe("the page in a browser", function () {
       await page.getByRole("button", { name: "Show", exact: true }).click();
     };
     await filter("Action", "FenceHost");
-    await eventually(async () => expect(await page.locator("#events .timeline li").count()).to.equal(1), PATIENCE);
+    await eventually(async () => expect(await page.locator("#events .timeline li").count()).to.equal(1));
     await filter("From", "2099-01-01T00:00");
     await shows("#events", /No such events/);
     await page.goBack();

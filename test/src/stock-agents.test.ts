@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { HttpClient } from "@diskmesh/director/testing";
+import type { HttpClient } from "@diskmesh/director/testing";
 import { eventually, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ProcessVms } from "./process-vms/process-vms.js";
@@ -26,7 +26,7 @@ describe("docs/tutorial/stock-agents.md", function () {
   before(async () => {
     // The fleet CPI is first, as in `npm start`.
     vms = await ProcessVms.start({ moreCpis: [{ name: "fleet", type: "fleet" }] });
-    http = new HttpClient(vms.mesh.certificates, vms.mesh.listen("https").port, "admin:pw-admin");
+    http = vms.mesh.http();
     folder = temporaryFolder();
   });
   after(() => vms?.[Symbol.asyncDispose]());

@@ -1,21 +1,21 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
-import { Fleet, HttpClient, httpUsers, OpenPage, RowCache } from "@diskmesh/director/testing";
+import { Fleet, httpUsers, OpenPage, RowCache } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { SourceRow } from "@diskmesh/page/rows";
 import { createClient } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
 import { eventually, freePort, leaveToVerify, skipBecause, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { metricsAt, type ProcessPlan } from "./mesh/plan.js";
+import { ADMIN } from "./mesh/fleets.js";
+import { HTTPS, metricsAt, type ProcessPlan } from "./mesh/plan.js";
 import { openStore, type Store } from "./mesh/stores.js";
 import { TestMesh } from "./mesh/test-mesh.js";
 import { typeCommand } from "./mesh/type-command.js";
 import { type AlertTarget, AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 
-const LOGIN = "admin:pw-admin";
 const NAMES = ["disk-registry-1", "disk-registry-2"] as const;
 /**
  * Duration in ms for which the database is stopped: longer than a commit may take, and shorter than a leader can live
@@ -56,7 +56,7 @@ describe("why, while no registry leads", () => {
         ),
         { service: "disk-agent", name: "host-1", devices: { count: 1, sizeBytes: MIB_BYTES } },
       ],
-      listeners: ["director"],
+      listeners: ["director", HTTPS],
       nats: true,
     });
     const options = {
@@ -160,14 +160,13 @@ describe("why, while no registry leads", () => {
   });
 
   it("shows on the page the director's dead database, since when, and the remedy, or ends the page's events", async () => {
-    const port = await freePort();
     const config = {
       tablet: tabletOf("director"),
-      http: { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) },
+      http: { listen: mesh.listen(HTTPS), users: await httpUsers(ADMIN) },
       dispatcher: { address: "127.0.0.1:1" },
     };
     await mesh.add({ service: "director", config, waitFor: "leading" });
-    const http = new HttpClient(mesh.certificates, port, LOGIN);
+    const http = mesh.http();
     const page = new OpenPage(http);
     const own = () => page.rows.get("source director");
     await eventually(() => expect(own()).to.include({ state: "live" }));

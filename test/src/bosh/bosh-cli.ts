@@ -1,6 +1,6 @@
-import { type FollowedTask, type HttpAnswer, HttpClient } from "@diskmesh/director/testing";
-import type { TestCertificates } from "@diskmesh/testkit";
+import type { FollowedTask, HttpAnswer, HttpClient } from "@diskmesh/director/testing";
 import { expect } from "chai";
+import type { ProcessVms } from "../process-vms/process-vms.js";
 
 /** Header of Go's HTTP client, which unpacks answers by itself; the director never compresses. */
 const ALWAYS = { "accept-encoding": "gzip" };
@@ -18,8 +18,8 @@ export type Read = Readonly<
 export class BoshCli {
   readonly #http: HttpClient;
 
-  constructor(certificates: TestCertificates, port: number) {
-    this.#http = new HttpClient(certificates, port, "admin:pw-admin");
+  constructor({ mesh }: ProcessVms) {
+    this.#http = mesh.http();
   }
 
   /** Requests /info without a login, as the CLI does before each command. */
@@ -40,8 +40,8 @@ export class BoshCli {
     return this.#http.send(method, path, { headers, ...(body !== undefined && { body }) });
   }
 
-  async get<T>(path: string, status = 200): Promise<T> {
-    return parsed<T>(await this.send("GET", path), status);
+  async get<T>(path: string): Promise<T> {
+    return parsed<T>(await this.send("GET", path));
   }
 
   async post<T>(path: string, value: object, status = 200): Promise<T> {

@@ -1,6 +1,6 @@
-import type { DirectorChange } from "@diskmesh/director/testing";
+import { type DirectorChange, httpUsers } from "@diskmesh/director/testing";
 import type { AgentLimits } from "@diskmesh/disk-agent/simulation";
-import { type MeshPlan, metricsAt, type ProcessPlan, type ServiceName } from "./plan.js";
+import { HTTPS, type MeshPlan, metricsAt, type ProcessPlan, type ServiceName } from "./plan.js";
 
 export interface WholeFleet {
   readonly hosts: number;
@@ -8,18 +8,31 @@ export interface WholeFleet {
   readonly deviceSizeBytes: number;
   /** Merged over the config of each service of that name; `tuning` over the director's limits in tests. */
   readonly overrides?: Partial<Record<ServiceName, object>> & { readonly director?: DirectorChange };
+  /** Scopes of the users of the director's HTTPS API, by name, e.g. `ADMIN`. Absent: the director has no such API. */
+  readonly httpUsers?: Readonly<Record<string, readonly string[]>>;
   /** Metrics ports by process name. */
   readonly metricsPorts?: ReadonlyMap<string, number>;
   /** Environment variables of every process. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
+export const ADMIN = { admin: ["bosh.admin"] };
+
 /** Long timeouts, because agents and the registry answer late on a busy machine. */
 const NODES = { requestTimeoutMs: 60_000, callTimeoutMs: 120_000 };
 
 /** Returns a plan with one process of each service, and an agent for each host, all in az z1. */
 export function wholeFleet(options: WholeFleet): MeshPlan {
-  const { hosts, devicesPerHost, deviceSizeBytes, overrides = {}, metricsPorts, env = {} } = options;
+  const {
+    hosts,
+    devicesPerHost,
+    deviceSizeBytes,
+    overrides = {},
+    httpUsers: scopesOf,
+    metricsPorts,
+    env = {},
+  } = options;
+  let users: readonly object[] = [];
   const usual: Partial<Record<ServiceName, object>> = {
     "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 3_000, missedUntilSuspected: 6 } },
   };
@@ -32,6 +45,7 @@ export function wholeFleet(options: WholeFleet): MeshPlan {
       ...usual[service],
       ...(service === "director" && {
         nodes: { registries: [{ address: mesh.address("disk-registry") }] },
+        ...(scopesOf && { http: { listen: mesh.listen(HTTPS), users } }),
       }),
       ...metricsAt(metricsPorts?.get(name)),
       ...overrides[service],
@@ -44,16 +58,28 @@ export function wholeFleet(options: WholeFleet): MeshPlan {
       ...(["disk-registry", "cpi-dispatcher", "director"] as const).map((service) => planOf(service)),
       ...hostIds.map((hostId) => planOf("disk-agent", hostId)),
     ],
+    ...(scopesOf && {
+      listeners: [HTTPS],
+      prepare: async () => {
+        users = await httpUsers(scopesOf);
+        return undefined;
+      },
+    }),
   };
+}
+
+/** Changes of an agent's config; `tuning` of its limits in tests. */
+interface AgentChange {
+  readonly tuning?: Partial<AgentLimits>;
+  readonly [key: string]: unknown;
 }
 
 export interface RegistryFleet extends Omit<MeshPlan, "processes"> {
   readonly hostIds: readonly string[];
-  /** Merged over the agent's config: its devices, or the rules that find them. */
-  readonly agent: (
-    hostId: string,
-    folder: string,
-  ) => { readonly tuning?: Partial<AgentLimits>; readonly [key: string]: unknown };
+  /** Device files of each agent; none by default. */
+  readonly devices?: ProcessPlan["devices"];
+  /** Merged over the agent's config. */
+  readonly agent?: (hostId: string, folder: string) => AgentChange;
   /** Merged over the registry's config. */
   readonly registry?: object;
   /** Number of registry processes, one of which leads. More than 1 needs storage that processes can share. */
@@ -64,7 +90,7 @@ export interface RegistryFleet extends Omit<MeshPlan, "processes"> {
 
 /** Returns a plan with only registries and agents. */
 export function registryFleet(options: RegistryFleet): MeshPlan {
-  const { hostIds, agent, registry, registries = 1, agentLauncher = () => [], ...plan } = options;
+  const { hostIds, devices, agent, registry, registries = 1, agentLauncher = () => [], ...plan } = options;
   const config = {
     heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },
     ...registry,
@@ -82,8 +108,9 @@ export function registryFleet(options: RegistryFleet): MeshPlan {
         (name): ProcessPlan => ({
           service: "disk-agent",
           name,
+          ...(devices && { devices }),
           config: ({ folder }) => {
-            const { tuning, ...config } = agent(name, folder);
+            const { tuning, ...config }: AgentChange = agent?.(name, folder) ?? {};
             return { ...config, tuning: { registration: { minDelayMs: 50, maxDelayMs: 500 }, ...tuning } };
           },
           launcher: ({ folder }) => agentLauncher(name, folder),

@@ -28,6 +28,9 @@ export interface MeshPlan {
   readonly prepare?: (mesh: PlacedMesh) => Promise<NatsUsers | undefined>;
 }
 
+/** Listener of the director's HTTPS API. */
+export const HTTPS = "https";
+
 export type NatsUsers = Pick<NatsOptions, "authFile" | "caFile">;
 
 /** A mesh before its processes run: its addresses and folders. */

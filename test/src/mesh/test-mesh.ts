@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/internal";
 import type { Device } from "@diskmesh/api/registry";
+import { HttpClient } from "@diskmesh/director/testing";
 import { endLeftBlockDevices } from "@diskmesh/disk-agent/testing";
 import { identityUri, parseHostId } from "@diskmesh/domain";
 import { AgentClient, connectNats, mbusPermissions } from "@diskmesh/mbus";
@@ -20,6 +21,7 @@ import {
 } from "@diskmesh/testkit";
 import { type Clients, DEFINITIONS } from "./clients.js";
 import {
+  HTTPS,
   type MeshPlan,
   type NatsUsers,
   nameOf,
@@ -220,6 +222,11 @@ export class TestMesh implements PlacedMesh, AsyncDisposable {
     });
     this.closeLater(client);
     return client;
+  }
+
+  /** Returns a client of the director's HTTPS API at the listener `HTTPS`. The user's password is "pw-USER". */
+  http(user = "admin"): HttpClient {
+    return new HttpClient(this.certificates, this.listen(HTTPS).port, `${user}:pw-${user}`);
   }
 
   /** Returns an operator's client of a host's agent. */

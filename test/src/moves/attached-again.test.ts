@@ -1,16 +1,14 @@
 import { randomInt } from "node:crypto";
-import { join } from "node:path";
 import { ExportKind } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile } from "../mesh/device-files.js";
 import { BLOCK_BYTES, DiskContent } from "../mesh/disk-content.js";
 import { registryFleet } from "../mesh/fleets.js";
+import { addHosts } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 
-const HOSTS = ["host-1", "host-2"];
 const DISK = "again";
 const DISK_BYTES = 16 * MIB_BYTES;
 /** A copy of the disk takes longer than each of its attachments. */
@@ -19,7 +17,6 @@ const COPY_BYTES_PER_SECOND = 4 * MIB_BYTES;
 const STEP_BYTES = 2 * MIB_BYTES;
 /** More changes than a move needs that goes on: one that begins anew with each ends never. */
 const MAX_CHANGES = 16;
-const PATIENCE = { timeoutMs: 120_000, everyMs: 50 };
 
 describe("a disk that is attached and detached again and again while it moves", function () {
   this.timeout(600_000);
@@ -28,15 +25,12 @@ describe("a disk that is attached and detached again and again while it moves", 
   before(async () => {
     mesh = await TestMesh.start(
       registryFleet({
-        hostIds: HOSTS,
-        agent: (hostId, folder) => {
-          const path = makeDeviceFile(join(folder, "files", hostId), DISK_BYTES + 4 * MIB_BYTES);
-          return { engine: "node", devices: [{ deviceId: `${hostId}-drive`, path }] };
-        },
+        hostIds: ["host-1", "host-2"],
+        devices: { count: 1, sizeBytes: DISK_BYTES + 4 * MIB_BYTES },
         registry: { moves: { bytesPerSecondOfHost: COPY_BYTES_PER_SECOND } },
       }),
     );
-    for (const hostId of HOSTS) await eventually(() => mesh.clients.registry.addHost({ hostId }), PATIENCE);
+    await addHosts(mesh);
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
@@ -46,7 +40,7 @@ describe("a disk that is attached and detached again and again while it moves", 
   };
   const hasLeft = async () => {
     const { copies = [] } = (await part()) ?? {};
-    return copies.length === 1 && copies[0]?.deviceId === "host-2-drive";
+    return copies.length === 1 && copies[0]?.deviceId === "host-2-device-1";
   };
   /** Resolves once more bytes are copied than at the first look, or the disk has left its host. */
   const moreCopied = async (): Promise<void> => {
@@ -56,13 +50,13 @@ describe("a disk that is attached and detached again and again while it moves", 
       const copiedBytes = (await part())?.move?.copiedBytes ?? 0;
       firstBytes ??= copiedBytes > 0 ? copiedBytes : undefined;
       expect(copiedBytes).to.be.at.least((firstBytes ?? DISK_BYTES) + STEP_BYTES);
-    }, PATIENCE);
+    });
   };
 
   it("leaves its host with every acknowledged write, because the copy goes on each time", async () => {
     const { registry } = mesh.clients;
     const request = { diskId: DISK, sizeBytes: DISK_BYTES, hostId: "host-1", exportKind: ExportKind.NBD };
-    await eventually(() => registry.createDisk(request), PATIENCE);
+    await eventually(() => registry.createDisk(request));
     const content = new DiskContent(DISK);
     const use = async (hostId: string, work: (client: NbdClient) => Promise<void>): Promise<void> => {
       const { disk } = await registry.publishDisk({ diskId: DISK, hostId });
@@ -97,6 +91,6 @@ describe("a disk that is attached and detached again and again while it moves", 
     await eventually(async () => {
       const { result } = await registry.removeHost({ hostId: "host-1" });
       expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
-    }, PATIENCE);
+    });
   });
 });

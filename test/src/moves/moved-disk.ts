@@ -66,7 +66,7 @@ export class MovedDisk implements AsyncDisposable {
     this.mesh = await TestMesh.start({
       ...registryFleet({
         hostIds,
-        agent: (hostId, folder) => ({ engine: "node", devices: this.#devicesOf(hostId, folder), tuning: TUNING }),
+        agent: (hostId, folder) => ({ devices: this.#devicesOf(hostId, folder), tuning: TUNING }),
         registries: store.registries,
         registry: { moves: { bytesPerSecondOfHost: COPY_BYTES_PER_SECOND } },
         tablet: store.tablet,

@@ -4,12 +4,12 @@ import {
   TaskOutputType,
   VendorPassthruServiceDefinition,
 } from "@diskmesh/api/director";
-import { type HttpAnswer, HttpClient, httpUsers } from "@diskmesh/director/testing";
+import type { HttpAnswer, HttpClient } from "@diskmesh/director/testing";
 import { type JsonObject, MIB_BYTES } from "@diskmesh/domain";
 import { DRIVER_LIMITS } from "@diskmesh/driver/host";
 import { OWN_USER } from "@diskmesh/driver/testing";
 import type { Client } from "@diskmesh/rpc";
-import { eventually, freePort } from "@diskmesh/testkit";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts } from "../mesh/steps.js";
@@ -19,7 +19,6 @@ import { B, NODE } from "./rows.js";
 const USERS = { admin: ["bosh.admin"], reader: ["bosh.read"], caller: ["bosh.vendor-methods.call"], nobody: [] };
 export type User = keyof typeof USERS;
 
-const PATIENCE = { timeoutMs: 120_000 };
 const RESTART = { minDelayMs: 50, maxDelayMs: 200 };
 
 /** Entry of a driver in a config. */
@@ -47,8 +46,6 @@ export class PassthruScene {
   mesh!: TestMesh;
   vendors!: Client<typeof VendorPassthruServiceDefinition>;
   locks!: Client<typeof LockServiceDefinition>;
-  #port = 0;
-  readonly #clients = new Map<User, HttpClient>();
 
   /** Must be called within a `describe`. */
   static forAllTests(options: PassthruOptions): PassthruScene {
@@ -60,8 +57,6 @@ export class PassthruScene {
 
   async #start(options: PassthruOptions): Promise<void> {
     const { hosts, directorDrivers, agentDrivers, methods, maxConcurrentCalls = 64 } = options;
-    this.#port = await freePort();
-    const http = { listen: { port: this.#port }, users: await httpUsers(USERS) };
     const limits = {
       ...DRIVER_LIMITS,
       maxConcurrentCalls,
@@ -74,27 +69,26 @@ export class PassthruScene {
         hosts,
         devicesPerHost: 1,
         deviceSizeBytes: MIB_BYTES,
+        httpUsers: USERS,
         overrides: {
           "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
-          director: { http, drivers: directorDrivers.map(asOwnUser), tuning: { http: { requestTimeoutMs: 120_000 } } },
+          director: { drivers: directorDrivers.map(asOwnUser), tuning: { http: { requestTimeoutMs: 120_000 } } },
           "disk-agent": { drivers: agentDrivers.map(asOwnUser), tuning: { drivers: limits } },
         },
       }),
     );
     this.vendors = this.mesh.client(VendorPassthruServiceDefinition, "director");
     this.locks = this.mesh.client(LockServiceDefinition, "director");
-    await eventually(() => addHosts(this.mesh), PATIENCE);
+    await eventually(() => addHosts(this.mesh));
     for (const nodeId of this.mesh.hostIds)
       await eventually(async () => {
         const { methods: there } = await this.vendors.listMethods({ target: nodeTarget(nodeId) });
         expect(there.map(({ name }) => name)).to.include.members(methods);
-      }, PATIENCE);
+      });
   }
 
   http(user: User): HttpClient {
-    const known = this.#clients.get(user) ?? new HttpClient(this.mesh.certificates, this.#port, `${user}:pw-${user}`);
-    this.#clients.set(user, known);
-    return known;
+    return this.mesh.http(user);
   }
 
   /** Sends an HTTP request as admin. */
@@ -117,7 +111,7 @@ export class PassthruScene {
       const { task } = await this.mesh.clients.tasks.getTask({ taskId });
       if (task?.endTime === undefined) throw new Error(`task ${taskId} is ${task?.state}`);
       return task;
-    }, PATIENCE);
+    });
   }
 
   /** Starts an async call that holds the node's lock for `ms`. Returns its task. */

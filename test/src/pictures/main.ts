@@ -2,13 +2,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { runCommandLine } from "@diskmesh/cli";
-import { httpUsers } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { programOnPath } from "@diskmesh/process-cpi";
-import { eventually, freePort } from "@diskmesh/testkit";
+import { eventually } from "@diskmesh/testkit";
 import { type Browser, chromium } from "playwright-core";
 import { logIn } from "../browser-login.js";
-import { wholeFleet } from "../mesh/fleets.js";
+import { ADMIN, wholeFleet } from "../mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady, provideDisk } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { repositoryFolder } from "../repository-folder.js";
@@ -67,14 +66,12 @@ async function main(): Promise<void> {
   const executablePath = programOnPath("chromium");
   if (executablePath === undefined) throw new Error("chromium is not on PATH: install it (Debian package `chromium`)");
   mkdirSync(FOLDER, { recursive: true });
-  const port = await freePort();
-  const http = { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) };
   await using mesh = await TestMesh.start(
     wholeFleet({
       hosts: 6,
       devicesPerHost: 4,
       deviceSizeBytes: MIB_BYTES,
-      overrides: { director: { http } },
+      httpUsers: ADMIN,
     }),
   );
   await story(mesh);
@@ -84,7 +81,7 @@ async function main(): Promise<void> {
     args: ["--no-sandbox", "--disable-gpu", "--disable-lcd-text"],
   });
   try {
-    await picturesOfPage(browser, `https://127.0.0.1:${port}/page`);
+    await picturesOfPage(browser, `https://127.0.0.1:${mesh.http().port}/page`);
   } finally {
     await browser.close();
   }

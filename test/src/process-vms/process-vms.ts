@@ -1,11 +1,12 @@
 import { appendFileSync, copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Instance, Task } from "@diskmesh/api/director";
-import { type AgentAccess, agentAccess, HttpClient, httpUsers, type Tuning } from "@diskmesh/director/testing";
+import { type AgentAccess, agentAccess, httpUsers, type Tuning } from "@diskmesh/director/testing";
 import { createAuthority } from "@diskmesh/pki";
 import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
 import { eventually, stemcellFile } from "@diskmesh/testkit";
-import type { PlacedMesh } from "../mesh/plan.js";
+import { ADMIN } from "../mesh/fleets.js";
+import { HTTPS, type PlacedMesh } from "../mesh/plan.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { uploadOf } from "../mesh/upload-of.js";
 
@@ -23,9 +24,8 @@ export interface ProcessVmsOptions {
   readonly agent?: { readonly path?: string; readonly heartbeat_interval_ms?: number };
   /** CPIs of the dispatcher that precede the process CPI; the first one is the default. */
   readonly moreCpis?: readonly object[];
-  /** Merged over the director's config; `agents` over its agents, `tuning` over its limits. */
+  /** Merged over the director's config; `tuning` over its limits. */
   readonly director?: {
-    readonly agents?: object;
     readonly metrics?: object;
     readonly resurrection?: object;
     readonly tuning?: Tuning;
@@ -64,7 +64,7 @@ export class ProcessVms implements AsyncDisposable {
         { service: "cpi-dispatcher", config: dispatcher },
         { service: "director", config: () => director },
       ],
-      listeners: ["standby", "https"],
+      listeners: ["standby", HTTPS],
       hostOf,
       tablet: sharedTablet && (() => sharedTablet),
       deadlineMs: DEADLINE_MS,
@@ -89,12 +89,11 @@ export class ProcessVms implements AsyncDisposable {
 
   async #startStandby(): Promise<void> {
     const { mesh } = this;
-    const http = { ...this.director.http, listen: mesh.listen("https") };
+    const http = { ...this.director.http, listen: mesh.listen(HTTPS) };
     const config = { ...this.director, http };
     await mesh.add({ service: "director", name: "standby", config, waitFor: "listening" });
     // The HTTPS API starts after the gRPC API, whose health was checked.
-    const client = new HttpClient(mesh.certificates, mesh.listen("https").port, "");
-    await eventually(() => client.send("GET", "/info"));
+    await eventually(() => mesh.http().send("GET", "/info"));
   }
 
   /** Makes agents trust one more authority for NATS. */
@@ -162,12 +161,12 @@ async function directorOf(
   access: AgentAccess,
   director: ProcessVmsOptions["director"] = {},
 ): Promise<DirectorSettings> {
-  const agents = { ...access.config.agents, ...director.agents };
+  const { agents } = access.config;
   copyFileSync(mesh.certificates.files("nats").caFile, natsCaFileOf(mesh));
   return {
     http: {
-      listen: { host: mesh.listen("director").host, port: mesh.listen("https").port },
-      users: await httpUsers({ admin: ["bosh.admin"] }),
+      listen: { host: mesh.listen("director").host, port: mesh.listen(HTTPS).port },
+      users: await httpUsers(ADMIN),
     },
     ...access.config,
     ...director,
