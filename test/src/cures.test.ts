@@ -1,15 +1,15 @@
 import type { ExplainResponse } from "@diskmesh/api/common";
-import { HttpClient, httpUsers, typeBosh } from "@diskmesh/director/testing";
+import { type HttpClient, typeBosh } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { eventually, freePort, leaveToVerify, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { DIRECTOR_TROUBLES } from "./cures/director-troubles.js";
 import { FLEET_TROUBLES, SPARE_POOL } from "./cures/fleet-troubles.js";
 import { withReboots } from "./cures/reboots.js";
-import { done, PATIENCE } from "./cures/trouble.js";
-import { wholeFleet } from "./mesh/fleets.js";
-import { addHosts, devicesReady } from "./mesh/steps.js";
+import { ADMIN, wholeFleet } from "./mesh/fleets.js";
+import { addHosts, changeDevices, devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { done } from "./mesh/typed-lines.js";
 
 /** Exit codes of a command that is done, or accepted and not done yet. */
 const EXIT_CODES = [0, 4];
@@ -23,22 +23,17 @@ describe("the cures that why offers", () => {
 
   before(async function () {
     leaveToVerify(this);
-    const port = await freePort();
-    const users = await httpUsers({ admin: ["bosh.admin"] });
     const plan = wholeFleet({
       ...{ hosts: 4, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES },
-      overrides: {
-        director: { http: { listen: { port }, users } },
-        "disk-registry": { unavailableRemovalTimeoutMs: 1_000 },
-      },
+      httpUsers: ADMIN,
+      overrides: { "disk-registry": { unavailableRemovalTimeoutMs: 1_000 } },
     });
     mesh = await TestMesh.start(withReboots(plan));
-    http = new HttpClient(mesh.certificates, port, "admin:pw-admin");
-    for (const hostId of ["host-3", "host-4"]) {
-      const { config } = mesh.process(hostId);
-      const [first, second] = (config as { readonly devices: readonly object[] }).devices;
-      await mesh.process(hostId).restart({ ...config, devices: [first, { ...second, pool: SPARE_POOL }] });
-    }
+    http = mesh.http();
+    for (const hostId of ["host-3", "host-4"])
+      await changeDevices(mesh, hostId, (devices) =>
+        devices.map((device, index) => (index === 0 ? device : { ...device, pool: SPARE_POOL })),
+      );
     const added = { clients: mesh.clients, hostIds: ADDED };
     await addHosts(added);
     await devicesReady(added);
@@ -69,9 +64,9 @@ describe("the cures that why offers", () => {
         const text = offered.find((each) => cure.test(each));
         if (text === undefined) throw new Error(`no cure ${cure} among ${JSON.stringify(shown)}`);
         return /(?:diskmesh|bosh) [^,;:`]+/.exec(text)?.[0] ?? "";
-      }, PATIENCE);
+      });
       await Promise.all([type(command), meanwhile?.(mesh)]);
-      await eventually(async () => (gone === undefined ? expect(await causes()).to.be.empty : gone(mesh)), PATIENCE);
+      await eventually(async () => (gone === undefined ? expect(await causes()).to.be.empty : gone(mesh)));
       await after?.(mesh);
     });
   }

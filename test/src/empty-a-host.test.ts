@@ -7,16 +7,16 @@ import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile } from "./mesh/device-files.js";
 import { BLOCK_BYTES, DiskContent } from "./mesh/disk-content.js";
 import { registryFleet } from "./mesh/fleets.js";
+import { addHosts } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { shellOfPages } from "./mesh/typed-lines.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const DRIVE_BYTES = 8 * MIB_BYTES;
 /** Size of a disk with slices of two drives. */
 const USED_BYTES = 10 * MIB_BYTES;
-const HOSTS = ["host-1", "host-2", "host-3"];
 
 describe("docs/operate/empty-a-host.md, on the node engine", () => {
   let mesh: TestMesh | undefined;
@@ -25,23 +25,16 @@ describe("docs/operate/empty-a-host.md, on the node engine", () => {
     skipWithout(this, "grpcurl");
     mesh = await TestMesh.start(
       registryFleet({
-        hostIds: HOSTS,
-        agent: (hostId, folder) => {
-          const devices = [1, 2, 3].map((index) => ({
-            deviceId: `${hostId}-drive-${index}`,
-            path: join(folder, hostId, `drive-${index}`),
-          }));
-          for (const { path } of devices) makeDeviceFile(path, DRIVE_BYTES);
-          return { devices, engine: "node" };
-        },
+        hostIds: ["host-1", "host-2", "host-3"],
+        devices: { count: 3, sizeBytes: DRIVE_BYTES },
       }),
     );
-    for (const hostId of HOSTS) await eventually(() => mesh?.clients.registry.addHost({ hostId }));
+    await addHosts(mesh);
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
   it("its commands move a disk in use and one that is not, without an error or a lost write, and the host leaves", async () => {
-    const { folder } = mesh as TestMesh;
+    const { commandEnvironment, folder } = mesh as TestMesh;
     const operator = (mesh as TestMesh).clients.registry;
     for (const [diskId, sizeBytes] of Object.entries({ used: USED_BYTES, idle: 2 * MIB_BYTES })) {
       const exportKind = ExportKind.NBD;
@@ -62,8 +55,9 @@ describe("docs/operate/empty-a-host.md, on the node engine", () => {
     })();
     const document = readFileSync(join(repositoryFolder, "docs/operate/empty-a-host.md"), "utf8");
     const blocks = [...document.matchAll(/^```sh$(.*?)^```$/gms)].map(([, each]) => each);
-    const script = [surroundings(), "set -e", ...blocks].join("\n");
-    const { stdout } = await promisify(execFile)("sh", ["-c", script], { cwd: folder });
+    const script = [shellOfPages(mesh as TestMesh), "set -e", ...blocks].join("\n");
+    const env = { ...process.env, ...commandEnvironment, REGISTRY: commandEnvironment.DISKMESH_REGISTRY };
+    const { stdout } = await promisify(execFile)("sh", ["-c", script], { cwd: folder, env });
     expect(stdout).to.contain("host-3 is out of operation");
     isOver = true;
     await writing;
@@ -79,17 +73,5 @@ describe("docs/operate/empty-a-host.md, on the node engine", () => {
   async function open(diskId: string): Promise<NbdClient> {
     const { disk } = await (mesh as TestMesh).clients.registry.getDisk({ diskId });
     return NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
-  }
-
-  /** Returns shell text that defines the tour's variables and the diskmesh command for this mesh. */
-  function surroundings(): string {
-    const { caFile, certFile, keyFile } = (mesh as TestMesh).operatorFiles;
-    const registry = (mesh as TestMesh).address("disk-registry-1");
-    return `
-g() { grpcurl -cacert '${caFile}' -cert '${certFile}' -key '${keyFile}' "$@"; }
-diskmesh() { '${process.execPath}' '${join(repositoryFolder, "packages/cli/bin/diskmesh.mjs")}' "$@"; }
-REGISTRY=${registry} R=diskmesh.registry.v1.DiskRegistryService
-export DISKMESH_REGISTRY=$REGISTRY DISKMESH_CA='${caFile}' DISKMESH_CERT='${certFile}' DISKMESH_KEY='${keyFile}'
-`;
   }
 });

@@ -10,8 +10,8 @@ import { BLOCK_BYTES, DiskContent } from "./mesh/disk-content.js";
 import { registryFleet } from "./mesh/fleets.js";
 import { devicesReady, retrying } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { ended } from "./mesh/typed-lines.js";
 
-const PATIENCE = { everyMs: 100, timeoutMs: 120_000 };
 const REGISTRY = "disk-registry-1";
 /** Slice sizes of the hosts' drives in MiB, and their numbers of slices. */
 const DRIVES = { "host-1": { sliceMib: 1, slices: 64 }, "host-2": { sliceMib: 4, slices: 40 } } as const;
@@ -39,22 +39,19 @@ describe("a drive full of disks", () => {
         agent: (hostId, folder) => {
           const { sliceMib, slices } = DRIVES[hostId as HostId];
           const path = makeDeviceFile(join(folder, "drives", hostId), HEAD_BYTES + slices * sliceMib * MIB_BYTES);
-          return { devices: [{ deviceId: `${hostId}-drive`, path }], engine: "node" };
+          return { devices: [{ deviceId: `${hostId}-drive`, path }] };
         },
       }),
     );
-    await eventually(() => typed("add-host host-1 --slice-size 1MiB --wait"), PATIENCE);
-    await eventually(() => typed("add-host host-2 --wait"), PATIENCE);
+    await eventually(() => typed("add-host host-1 --slice-size 1MiB --wait"));
+    await eventually(() => typed("add-host host-2 --wait"));
     await devicesReady(mesh);
     for (const [hostId, { sliceMib }] of Object.entries(DRIVES))
       expect((await mesh.device(`${hostId}-drive`)).sliceBytes, hostId).to.equal(sliceMib * MIB_BYTES);
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
-  async function typed(line: string): Promise<void> {
-    const { code, out, err } = await mesh.typed(...line.split(" "));
-    expect(code, `${line}: ${out}${err}`).to.equal(0);
-  }
+  const typed = (line: string) => ended(mesh, line, 0);
 
   const registry = () => mesh.clients.registry;
   const killed = async (...names: string[]): Promise<void> => {
@@ -85,7 +82,7 @@ describe("a drive full of disks", () => {
     const client = await eventually(async () => {
       const { disk: published } = await registry().publishDisk({ diskId, hostId });
       return NbdClient.connect({ socketPath: published?.publication?.exportPath ?? "" });
-    }, PATIENCE);
+    });
     expect(client.sizeBytes, `${diskId} is as large as the registry says`).to.equal(disk?.sizeBytes);
     try {
       return await use(client);
@@ -146,7 +143,7 @@ describe("a drive full of disks", () => {
     await eventually(async () => {
       const { devices } = await registry().listDevices({});
       expect(devices.filter(({ dirty }) => dirty).map(({ deviceId }) => deviceId)).to.deep.equal([]);
-    }, PATIENCE);
+    });
     for (const [diskId, content] of written)
       expect(await used(diskId, (client) => content.faults(client))).to.deep.equal([]);
     const seen = new Map<string, string>();
@@ -181,7 +178,7 @@ describe("a drive full of disks", () => {
         const hosts = disk?.parts.flatMap(({ copies }) => copies.map(({ hostId }) => hostId));
         expect(new Set(hosts), JSON.stringify(disk?.parts)).to.deep.equal(new Set(["host-2"]));
       }
-    }, PATIENCE);
+    });
   }
 
   it("keeps each disk's bytes while agent and registry are killed", async () => {
@@ -212,7 +209,7 @@ describe("a drive full of disks", () => {
     await eventually(async () => {
       const { disks } = await registry().listDisks({});
       expect(disks.some(({ publication }) => publication?.changePending)).to.equal(false);
-    }, PATIENCE);
+    });
     await checkAll();
     for (const diskId of grown) await write(diskId);
     await checkAll();
@@ -235,7 +232,7 @@ describe("a drive full of disks", () => {
   it("is empty once its host is removed, and its disks are on the other drive", async () => {
     const { disks } = await registry().listDisks({ hostId: "host-1" });
     for (const { diskId } of disks) await retrying("UnpublishDisk", () => registry().unpublishDisk({ diskId }));
-    const removal = eventually(() => typed("remove-host host-1 --wait"), PATIENCE);
+    const removal = eventually(() => typed("remove-host host-1 --wait"));
     await eventually(async () =>
       expect((await registry().listDisks({ deviceHostId: "host-2" })).disks).to.not.equal([]),
     );

@@ -5,6 +5,7 @@ import { expect } from "chai";
 import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, devicesReady } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { ended } from "./mesh/typed-lines.js";
 
 const WRITTEN = Buffer.from("what a job wrote");
 
@@ -13,8 +14,7 @@ describe("a disk on a host, by the diskmesh command", () => {
   let mesh: TestMesh;
 
   before(async () => {
-    const overrides = { director: { dynamicDisks: { enabled: true } }, "disk-agent": { engine: "node" } };
-    mesh = await TestMesh.start(wholeFleet({ hosts: 3, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES, overrides }));
+    mesh = await TestMesh.start(wholeFleet({ hosts: 3, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES }));
     await addHosts(mesh);
     await devicesReady(mesh);
   });
@@ -22,14 +22,9 @@ describe("a disk on a host, by the diskmesh command", () => {
 
   /** Returns what the command printed. Fails unless its exit code is 0. */
   const done = async (line: string) => {
-    const ended = await mesh.typed(...line.split(" "));
-    expect(ended.code, `${line}: ${ended.out}${ended.err}`).to.equal(0);
-    return ended;
-  };
-  const failed = async (line: string) => {
-    const ended = await mesh.typed(...line.split(" "));
-    expect(ended.code, `${line}: ${ended.out}${ended.err}`).to.equal(1);
-    return ended.out;
+    const { code, out, err } = await mesh.typed(...line.split(" "));
+    expect(code, `${line}: ${out}${err}`).to.equal(0);
+    return { out, err };
   };
   /** Expects that the command names the path and the next commands; returns the path. */
   const attached = async (line: string, hostId: string): Promise<string> => {
@@ -50,7 +45,9 @@ describe("a disk on a host, by the diskmesh command", () => {
     expect((await second.read(0, WRITTEN.length)).toString()).to.equal(WRITTEN.toString());
     await second.disconnect();
     await attached("attach scratch --host host-1 --move", "host-1");
-    expect(await failed("attach scratch --host host-2")).to.contain("attached to a different host `host-1`: detach it");
+    expect(await ended(mesh, "attach scratch --host host-2", 1)).to.contain(
+      "attached to a different host `host-1`: detach it",
+    );
     const afterDetach = /next: diskmesh attach scratch --host HOST, diskmesh resize scratch SIZE, or diskmesh delete/;
     expect((await done("detach scratch")).err).to.match(afterDetach);
     expect((await done("resize scratch 2MiB")).err).to.match(afterDetach);

@@ -9,8 +9,8 @@ import { expect } from "chai";
 import { HEAD_BYTES, makeDeviceFile, openFiles } from "./mesh/device-files.js";
 import { registryFleet } from "./mesh/fleets.js";
 import type { MeshPlan, PlacedMesh } from "./mesh/plan.js";
-import { backUpRegistry } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { ended } from "./mesh/typed-lines.js";
 import { WatchedDisk } from "./mesh/watched-disk.js";
 import { repositoryFolder } from "./repository-folder.js";
 
@@ -75,7 +75,7 @@ describe("drives that are not where, or not what, they were", () => {
           mkdirSync(dirname(path), { recursive: true });
           if (deviceId !== EMPTY) makeDeviceFile(path, DRIVE_BYTES);
         }
-        return { devices, engine: "node", tuning: { rescanIntervalMs: 200, probeIntervalMs: 200 } };
+        return { devices, tuning: { rescanIntervalMs: 200, probeIntervalMs: 200 } };
       },
     });
     const [registry, ...agents] = fleet.processes;
@@ -89,11 +89,7 @@ describe("drives that are not where, or not what, they were", () => {
     };
   }
 
-  async function typed(line: string): Promise<string> {
-    const { code, out, err } = await mesh.typed(...line.split(" "));
-    expect(code, `${line}: ${out}${err}`).to.equal(0);
-    return out;
-  }
+  const typed = (line: string) => ended(mesh, line, 0);
 
   const slot = (deviceId: string): string => join(mesh.folder, "slots", deviceId);
   const move = (from: string, to: string): void => renameSync(slot(from), slot(to));
@@ -237,7 +233,7 @@ describe("drives that are not where, or not what, they were", () => {
 
   it("a registry from a backup finds drives that moved since, and goes on by itself where none did", async () => {
     const file = (name: string) => join(mesh.folder, `${name}.backup`);
-    await backUpRegistry(mesh, file("before"));
+    await typed(`backup registry ${file("before")}`);
     const moved = await disksOn(EMPTY);
     move(EMPTY, "host-1-slot-1");
     await cure(moved, "FOUND_ELSEWHERE");
@@ -245,7 +241,7 @@ describe("drives that are not where, or not what, they were", () => {
     await restore(file("before"));
     expect(await cure(moved, "FOUND_ELSEWHERE")).to.equal("diskmesh adopt-device host-1 host-1-slot-1");
     await allServed();
-    await backUpRegistry(mesh, file("after"));
+    await typed(`backup registry ${file("after")}`);
     await restore(file("after"));
     await allServed();
     expect(await disksOn("host-1-slot-1")).to.deep.equal(moved);

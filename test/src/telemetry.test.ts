@@ -11,13 +11,12 @@ import { HEAD_BYTES } from "./mesh/device-files.js";
 import { wholeFleet } from "./mesh/fleets.js";
 import { addHosts, deployInstances, devicesReady, provideDisk } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { done } from "./mesh/typed-lines.js";
 import { AlertWatch } from "./metrics/alert-watch.js";
 import { FAULT_ALERTS } from "./metrics/fault-alerts.js";
 import { runbookSections } from "./metrics/monitoring.js";
 import { METRICS } from "./metrics/page.js";
 import { TraceCollector } from "./secrets/trace-collector.js";
-
-const PATIENCE = { timeoutMs: 120_000 };
 
 describe("the telemetry of a mesh", () => {
   let mesh: TestMesh;
@@ -80,7 +79,7 @@ describe("the telemetry of a mesh", () => {
           same.filter((span) => span.service === service && name.test(span.name)),
           `${name}`,
         ).not.to.be.empty;
-    }, PATIENCE);
+    });
     const task = traces.spans.find(({ name }) => name === "task provide_dynamic_disk");
     expect(task?.attributes).to.include({ "diskmesh.disk_name": "data", "diskmesh.instance_id": instanceId });
     taskId = Number(task?.attributes["diskmesh.task_id"]);
@@ -168,7 +167,7 @@ describe("the telemetry of a mesh", () => {
     await eventually(async () => {
       const ofMissing = (await scrape("disk-agent")).split(`diskmesh_driver_restarts_total{driver="${missing}"} `)[1];
       expect(Number.parseInt(ofMissing ?? "", 10)).to.be.at.least(1);
-    }, PATIENCE);
+    });
     await putDriver();
     await until("director", 'diskmesh_provide_phase_duration_seconds_count{phase="total"} 1');
   });
@@ -180,7 +179,7 @@ describe("the telemetry of a mesh", () => {
     await eventually(() => {
       expect(ended("director")).to.have.length(1);
       expect(ended("cpi-dispatcher").map(({ traceId }) => traceId)).to.include(ended("director")[0]?.traceId);
-    }, PATIENCE);
+    });
     const [stream] = ended("director");
     expect(traces.spans.filter(({ traceId, failed }) => traceId === stream?.traceId && failed)).to.deep.equal([]);
     const tasks = traces.spans.filter(({ name }) => name.startsWith("task "));
@@ -189,7 +188,7 @@ describe("the telemetry of a mesh", () => {
   });
 
   const until = (name: string, sample: string) =>
-    eventually(async () => expect(await scrape(name)).to.include(`${sample}\n`), PATIENCE);
+    eventually(async () => expect(await scrape(name)).to.include(`${sample}\n`));
 
   async function putDriver(): Promise<void> {
     writeFileSync(missing, `export { default } from ${JSON.stringify(LEGACY_DRIVER)};`);
@@ -230,12 +229,8 @@ describe("the telemetry of a mesh", () => {
         /\b(HOST|DEVICE|DISK|POOL|TASK|VM)\b/g,
         (name) => names[name as keyof typeof names],
       );
-      const [, , ...args] = typed.split(" ");
       // A busy service may seem away for a moment, and that is what the metrics must show.
-      await eventually(async () => {
-        const { code, out, err } = await mesh.typed(...args);
-        expect(code, `${typed}: ${out}${err}`).to.equal(0);
-      });
+      await done(mesh, typed.replace(/^npx /, ""));
     }
   });
 });

@@ -5,7 +5,8 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { deployInstances } from "../mesh/steps.js";
 import type { TestMesh } from "../mesh/test-mesh.js";
-import { done, PATIENCE, type Trouble } from "./trouble.js";
+import { done } from "../mesh/typed-lines.js";
+import type { Trouble } from "./trouble.js";
 
 const OTHERS = "host-2 host-3 host-4";
 const VM = ["vm", "work/worker/0"] as const;
@@ -34,7 +35,7 @@ async function restored(mesh: TestMesh): Promise<void> {
   for (const taskId of tasks)
     await eventually(async () => {
       expect((await mesh.clients.tasks.getTask({ taskId })).task?.endTime).not.to.equal(undefined);
-    }, PATIENCE);
+    });
   await mesh.process("director").stop();
   // Released programs do not accept limits from tests.
   writeFileSync(config, JSON.stringify({ ...mesh.process("director").config, tuning: undefined }));

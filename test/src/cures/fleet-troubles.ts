@@ -4,9 +4,11 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "../mesh/device-files.js";
+import { changeDevices } from "../mesh/steps.js";
 import type { TestMesh } from "../mesh/test-mesh.js";
+import { done } from "../mesh/typed-lines.js";
 import { rebootWithDrive, takeDriveOut, whyNoReboot } from "./reboots.js";
-import { done, PATIENCE, type Trouble } from "./trouble.js";
+import type { Trouble } from "./trouble.js";
 
 /** Pool of the second device of each host. */
 export const SPARE_POOL = "spare";
@@ -24,29 +26,25 @@ async function moveFile(mesh: TestMesh, from: string, to: string): Promise<void>
 /** Puts the former file of the device back, and takes the device in. */
 async function putBack(mesh: TestMesh): Promise<void> {
   await moveFile(mesh, ".former", "");
-  await eventually(async () => expect((await mesh.device(DEVICE)).health).to.equal(Health.ERROR), PATIENCE);
+  await eventually(async () => expect((await mesh.device(DEVICE)).health).to.equal(Health.ERROR));
   await done(mesh, `add-device host-4 ${DEVICE} --wait`);
 }
 
 /** Puts other hardware in the device's place. */
-async function replace(mesh: TestMesh, sizeBytes = 2 * MIB_BYTES): Promise<void> {
+async function replace(mesh: TestMesh): Promise<void> {
   await moveFile(mesh, "", ".former");
-  makeDeviceFile(mesh.deviceFile("host-4", 0), sizeBytes);
+  makeDeviceFile(mesh.deviceFile("host-4", 0), 2 * MIB_BYTES);
   await mesh.agentClient("host-4").rescanDevices({});
 }
 
 /** Takes the device out of the agent's config. */
 async function takeOut(mesh: TestMesh): Promise<void> {
-  const { config } = mesh.process("host-4");
-  const { devices } = config as { readonly devices: readonly { readonly deviceId: string }[] };
-  await mesh.process("host-4").restart({ ...config, devices: devices.filter(({ deviceId }) => deviceId !== DEVICE) });
+  await changeDevices(mesh, "host-4", (devices) => devices.filter(({ deviceId }) => deviceId !== DEVICE));
 }
 
 async function putIn(mesh: TestMesh): Promise<void> {
-  const { config } = mesh.process("host-4");
-  const { devices } = config as { readonly devices: readonly object[] };
   const device = { deviceId: DEVICE, path: mesh.deviceFile("host-4", 0) };
-  await mesh.process("host-4").restart({ ...config, devices: [device, ...devices] });
+  await changeDevices(mesh, "host-4", (devices) => [device, ...devices]);
   await done(mesh, `add-device host-4 ${DEVICE} --wait`);
 }
 
@@ -56,17 +54,17 @@ async function isRemoved(mesh: TestMesh): Promise<void> {
 }
 
 /** Creates a disk on the host's spare device. */
-async function createSpare({ clients: { registry } }: TestMesh, hostId = "host-4"): Promise<void> {
-  const request = { diskId: DISK, hostId, pool: SPARE_POOL, sizeBytes: MIB_BYTES };
-  await eventually(() => registry.createDisk(request), PATIENCE);
+async function createSpare({ clients: { registry } }: TestMesh): Promise<void> {
+  const request = { diskId: DISK, hostId: "host-4", pool: SPARE_POOL, sizeBytes: MIB_BYTES };
+  await eventually(() => registry.createDisk(request));
 }
 
 const deleteSpare = ({ clients: { registry } }: TestMesh) => {
-  return eventually(() => registry.deleteDisk({ diskId: DISK }), PATIENCE);
+  return eventually(() => registry.deleteDisk({ diskId: DISK }));
 };
 
 async function hostIs({ clients: { registry } }: TestMesh, hostId: string, state: HostState): Promise<void> {
-  await eventually(async () => expect((await registry.getHost({ hostId })).host?.state).to.equal(state), PATIENCE);
+  await eventually(async () => expect((await registry.getHost({ hostId })).host?.state).to.equal(state));
 }
 
 const kill = async (mesh: TestMesh) => {
@@ -86,7 +84,7 @@ const markDead = (mesh: TestMesh) => done(mesh, "set-host-state dead host-4 --re
 /** Publishes a disk of host-4's spare device to host-4. */
 async function serve(mesh: TestMesh): Promise<void> {
   await createSpare(mesh);
-  await eventually(() => mesh.clients.registry.publishDisk({ diskId: DISK, hostId: "host-4" }), PATIENCE);
+  await eventually(() => mesh.clients.registry.publishDisk({ diskId: DISK, hostId: "host-4" }));
 }
 
 async function isFenced({ clients: { registry } }: TestMesh): Promise<void> {
@@ -94,7 +92,7 @@ async function isFenced({ clients: { registry } }: TestMesh): Promise<void> {
 }
 
 const unpublish = ({ clients: { registry } }: TestMesh) => {
-  return eventually(() => registry.unpublishDisk({ diskId: DISK }), PATIENCE);
+  return eventually(() => registry.unpublishDisk({ diskId: DISK }));
 };
 
 /** Asks for a removal of the spare device, whose disk finds no other device. */
@@ -223,14 +221,14 @@ export const FLEET_TROUBLES: readonly Trouble[] = [
   },
   {
     ...{ title: "other hardware in a device's place", ...ofDevice, reason: "REPLACED" },
-    make: (mesh) => replace(mesh),
+    make: replace,
     cure: new RegExp(`^diskmesh add-device host-4 ${DEVICE}$`),
     after: putBack,
   },
   {
     ...{ title: "a clean device that is gone", ...ofDevice, reason: "NOT_REPORTED" },
     make: async (mesh) => {
-      await eventually(async () => expect((await mesh.device(DEVICE)).dirty).to.equal(false), PATIENCE);
+      await eventually(async () => expect((await mesh.device(DEVICE)).dirty).to.equal(false));
       await takeOut(mesh);
     },
     cure: new RegExp(`^diskmesh remove-device host-4 ${DEVICE}`),
@@ -242,9 +240,9 @@ export const FLEET_TROUBLES: readonly Trouble[] = [
     make: async (mesh) => {
       const { registry } = mesh.clients;
       const used = { diskId: "used", hostId: "host-4", sizeBytes: MIB_BYTES };
-      await eventually(() => registry.createDisk(used), PATIENCE);
+      await eventually(() => registry.createDisk(used));
       await takeOut(mesh);
-      await eventually(() => registry.deleteDisk({ diskId: "used" }), PATIENCE);
+      await eventually(() => registry.deleteDisk({ diskId: "used" }));
     },
     cure: new RegExp(`^diskmesh remove-device host-4 ${DEVICE}`),
     gone: isRemoved,

@@ -1,7 +1,4 @@
-import { eventually } from "@diskmesh/testkit";
 import type { TestMesh } from "../mesh/test-mesh.js";
-
-export const PATIENCE = { timeoutMs: 60_000 };
 
 type Asked = readonly [kind: string, name: string];
 
@@ -23,13 +20,4 @@ export interface Trouble {
   readonly gone?: (mesh: TestMesh) => Promise<unknown>;
   /** Brings the mesh back to its first state. */
   readonly after?: (mesh: TestMesh) => Promise<unknown>;
-}
-
-/** Runs a command line, and repeats it until its exit code is 0. */
-export async function done(mesh: TestMesh, line: string): Promise<string> {
-  return eventually(async () => {
-    const { code, out, err } = await mesh.typed(...line.replace(/^diskmesh /, "").split(" "));
-    if (code !== 0) throw new Error(`${line} ended with ${code}: ${out}${err}`);
-    return out;
-  }, PATIENCE);
 }

@@ -1,29 +1,14 @@
-import { randomUUID } from "node:crypto";
 import { renameSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { mountNamespace, type ServiceProcess } from "@diskmesh/testkit";
-import { isolationProblem } from "../namespaces/isolation.js";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ServiceProcess } from "@diskmesh/testkit";
+import { reboot, rebootable } from "../mesh/boot-ids.js";
 import type { Random } from "../random.js";
 import type { DevicePlace } from "./account.js";
 import type { DiskUser } from "./disks.js";
 import type { Truce } from "./truce.js";
 
 const PAUSE_MS = 1_500;
-
-/** Shell script that bind-mounts the file, if it exists, over the kernel's boot id, and executes the program. */
-const REBOOTED = '[ ! -e "$0" ] || mount --bind "$0" /proc/sys/kernel/random/boot_id; exec "$@"';
-
-/**
- * Returns a launcher that runs a host's agent in its own mount namespace, so that the test can change its boot id.
- * Empty where that requires root.
- */
-export function rebootable(folder: string, hostId: string): readonly string[] {
-  if (isolationProblem() !== undefined) return [];
-  return [...mountNamespace(), "sh", "-c", REBOOTED, bootIdFile(folder, hostId)];
-}
-
-const bootIdFile = (folder: string, hostId: string) => join(folder, `${hostId}.boot-id`);
 
 const MISCHIEF = ["kill", "reboot", "offsets", "drives", "blank"] as const;
 export type Mischief = (typeof MISCHIEF)[number];
@@ -66,7 +51,7 @@ export class Outsider {
       const one = this.#possible[count % this.#possible.length] as Mischief;
       await truce.hold(() => this.#act(one));
       this.done[one]++;
-      await new Promise((resolve) => setTimeout(resolve, this.options.random.next() * PAUSE_MS));
+      await sleep(this.options.random.next() * PAUSE_MS);
     }
   }
 
@@ -90,7 +75,7 @@ export class Outsider {
   async #begin(one: Mischief, config: object): Promise<{ readonly edited?: object; readonly undo?: () => void }> {
     const { devices, random, folder, hostId } = this.options;
     const [first, second] = this.#twoPaths(random);
-    if (one === "reboot" || one === "drives") await writeFile(bootIdFile(folder, hostId), `${randomUUID()}\n`);
+    if (one === "reboot" || one === "drives") reboot(folder, hostId);
     if (one === "offsets")
       return { edited: { ...config, devices: withOffsetsExchanged(devices, first) }, undo: () => {} };
     if (one === "drives") {

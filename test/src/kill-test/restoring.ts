@@ -4,8 +4,8 @@ import { promisify } from "node:util";
 import { AttachState, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
-import { backUpRegistry } from "../mesh/steps.js";
 import type { TestMesh } from "../mesh/test-mesh.js";
+import { ended } from "../mesh/typed-lines.js";
 import { repositoryFolder } from "../repository-folder.js";
 import type { Account, DeviceAccount, Told } from "./account.js";
 import { type Calls, PATIENCE_MS, persistently } from "./callers.js";
@@ -33,7 +33,7 @@ export function backUp({ mesh, registries, account, disks, killers }: Restoring)
     await Promise.all(registries.map((registry) => registry.comeUp()));
     await eventually(async () => {
       const [mark, diskMark] = [account.mark(), disks.mark()];
-      await backUpRegistry(mesh, file);
+      await ended(mesh, `backup registry ${file}`, 0);
       account.backedUp(mark);
       disks.backedUp(diskMark);
       // Repeats the backup when calls about all devices were in progress during it.

@@ -1,6 +1,8 @@
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
+import { rebootable } from "../mesh/boot-ids.js";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
 import { registryFleet } from "../mesh/fleets.js";
 import type { Store } from "../mesh/stores.js";
@@ -11,7 +13,7 @@ import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
 import { converge, watchDescriptors } from "./convergence.js";
 import { DiskUser } from "./disks.js";
 import { type KillCounts, KilledRegistry, kill } from "./kill.js";
-import { type Mischief, Outsider, rebootable } from "./outsider.js";
+import { type Mischief, Outsider } from "./outsider.js";
 import { backUp, type Restoring, restore } from "./restoring.js";
 import { Truce } from "./truce.js";
 
@@ -156,8 +158,7 @@ async function restoreInTheMiddle(
   const { seconds, isOver, report } = options;
   const startedAtMs = performance.now();
   const until = async (share: number, condition: () => boolean): Promise<boolean> => {
-    while (!isOver() && (performance.now() < startedAtMs + share * seconds * 1_000 || !condition()))
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    while (!isOver() && (performance.now() < startedAtMs + share * seconds * 1_000 || !condition())) await sleep(50);
     return !isOver();
   };
   if (!(await until(BACKUP_AFTER, () => calls.adds > 0 && calls.removes > 0))) return 0;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Task } from "@diskmesh/api/director";
 import { AttachState, type Device } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
@@ -22,7 +23,7 @@ export async function retrying<T>(what: string, call: () => Promise<T>): Promise
     } catch (error) {
       if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs)
         throw new Error(`${what}: ${error instanceof Error ? error.message : error}`, { cause: error });
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      await sleep(RETRY_MS);
     }
   }
 }
@@ -35,20 +36,17 @@ export async function runTask(what: string, start: () => Promise<{ task?: Task |
     if (task?.state === "TASK_STATE_DONE") return;
     if (performance.now() > untilMs)
       throw new Error(`${what}: task ${task?.taskId} is ${task?.state}: ${task?.result}`);
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    await sleep(RETRY_MS);
   }
 }
 
 export async function addHosts(mesh: Mesh): Promise<void> {
   for (const hostId of mesh.hostIds) {
-    await eventually(
-      async () => {
-        const { result } = await retrying(`AddHost ${hostId}`, () => mesh.clients.registry.addHost({ hostId }));
-        if (result?.code !== "ACTION_CODE_S_OK" && result?.code !== "ACTION_CODE_S_ALREADY")
-          throw new Error(result?.message);
-      },
-      { timeoutMs: PATIENCE_MS },
-    );
+    await eventually(async () => {
+      const { result } = await retrying(`AddHost ${hostId}`, () => mesh.clients.registry.addHost({ hostId }));
+      if (result?.code !== "ACTION_CODE_S_OK" && result?.code !== "ACTION_CODE_S_ALREADY")
+        throw new Error(result?.message);
+    });
   }
 }
 
@@ -60,19 +58,16 @@ async function listDevices(mesh: Mesh): Promise<Device[]> {
 
 /** Waits until every device of the mesh's hosts is ATTACHED and erased. */
 export async function devicesReady(mesh: Mesh): Promise<void> {
-  await eventually(
-    async () => {
-      const waiting = (await listDevices(mesh)).filter(
-        ({ hostId, attachState, dirty }) =>
-          mesh.hostIds.includes(hostId) && (attachState !== AttachState.ATTACHED || dirty),
-      );
-      if (waiting.length === 0) return;
-      throw new Error(
-        waiting.map((one) => `${one.deviceId} ${one.attachState} dirty=${one.dirty} ${one.lastError}`).join("; "),
-      );
-    },
-    { timeoutMs: PATIENCE_MS },
-  );
+  await eventually(async () => {
+    const waiting = (await listDevices(mesh)).filter(
+      ({ hostId, attachState, dirty }) =>
+        mesh.hostIds.includes(hostId) && (attachState !== AttachState.ATTACHED || dirty),
+    );
+    if (waiting.length === 0) return;
+    throw new Error(
+      waiting.map((one) => `${one.deviceId} ${one.attachState} dirty=${one.dirty} ${one.lastError}`).join("; "),
+    );
+  });
 }
 
 /** Deploys `count` instances, by default one per host. Returns their ids in the order of hosts. */
@@ -106,11 +101,15 @@ export async function deleteDisk(mesh: Mesh, diskName: string): Promise<void> {
   await runTask(`delete ${diskName}`, () => mesh.clients.disks.deleteDynamicDisk({ diskName, wait: true }));
 }
 
-/** Backs up the registry with the diskmesh command, which finds the leader. Returns the command's output. */
-export async function backUpRegistry(mesh: Pick<TestMesh, "typed">, file: string): Promise<string> {
-  const { code, out, err } = await mesh.typed("backup", "registry", file);
-  if (code !== 0) throw new Error(`the backup ended with ${code}: ${err}`);
-  return out;
+/** Restarts a host's agent with other devices in its config. */
+export async function changeDevices(
+  mesh: Pick<TestMesh, "process">,
+  hostId: string,
+  change: (devices: readonly { readonly deviceId: string }[]) => readonly object[],
+): Promise<void> {
+  const agent = mesh.process(hostId);
+  const { devices } = agent.config as { readonly devices: readonly { readonly deviceId: string }[] };
+  await agent.restart({ ...agent.config, devices: change(devices) });
 }
 
 /** Opens a disk through the link of an instance's programs, and retries until that succeeds. */
@@ -121,12 +120,9 @@ export async function openDisk(
 ): Promise<NbdClient> {
   const socketPath = mesh.dynamicDisk(hostId, diskCid);
   let client: NbdClient | undefined;
-  await eventually(
-    async () => {
-      client = await NbdClient.connect({ socketPath });
-    },
-    { timeoutMs: PATIENCE_MS },
-  );
+  await eventually(async () => {
+    client = await NbdClient.connect({ socketPath });
+  });
   if (client === undefined) throw new Error(`${socketPath} did not open`);
   return client;
 }

@@ -4,6 +4,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually, leaveToVerify, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { retrying } from "../mesh/steps.js";
+import { ended } from "../mesh/typed-lines.js";
 import { Drill, NAMED, WIDE } from "./drill.js";
 import { UNTYPED } from "./page.js";
 
@@ -65,8 +66,7 @@ describe("a registry whose store and backups are lost", function () {
     const path = await drill.type("Take a disk by its id", 0, { DISK: "disk-20" });
     await drill.writerOf("disk-20").check(path.trim());
     await drill.unpublish("disk-20", "host-1");
-    const { code, out, err } = await drill.mesh.typed("attach", NAMED, "--host", "host-4", "--move");
-    expect(code, `${out}${err}`).to.equal(0);
+    await ended(drill.mesh, `attach ${NAMED} --host host-4 --move`, 0);
     expect([...UNTYPED], "blocks of the page that nobody has typed").to.deep.equal([]);
   });
 
@@ -169,7 +169,7 @@ async function aFenceWorks(drill: Drill): Promise<void> {
   await retrying("FenceHost", () => drill.registry.fenceHost({ hostId, reason: "the drill" }));
   for (const { diskId } of disks) {
     const writer = drill.writerOf(diskId);
-    await eventually(() => expect(writer.load.failures).not.to.be.empty, { timeoutMs: 60_000 });
+    await eventually(() => expect(writer.load.failures).not.to.be.empty);
     await writer.stop();
     writer.load.failures.length = 0;
   }

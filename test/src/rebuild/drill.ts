@@ -13,6 +13,7 @@ import { HEAD_BYTES } from "../mesh/device-files.js";
 import { wholeFleet } from "../mesh/fleets.js";
 import { addHosts, devicesReady, retrying } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
+import { ended } from "../mesh/typed-lines.js";
 import { Random } from "../random.js";
 import { repositoryFolder } from "../repository-folder.js";
 import { typeBlock } from "./page.js";
@@ -31,7 +32,6 @@ const LARGE_BYTES = (DEVICE_SLICES + 2) * MIB_BYTES;
 /** A disk that no host has room for, so that it has parts on several. */
 export const WIDE = "disk-40";
 const WIDE_BYTES = (DEVICES * DEVICE_SLICES + 8) * MIB_BYTES;
-const PATIENCE = { everyMs: 200, timeoutMs: 120_000 };
 const REGISTRY = "disk-registry";
 
 /** A mesh whose registry is lost and rebuilt while checked writers write to its disks. */
@@ -45,7 +45,6 @@ export class Drill implements AsyncDisposable {
 
   static async start(seed: number): Promise<Drill> {
     const overrides = {
-      director: { dynamicDisks: { enabled: true } },
       "disk-agent": { tuning: { registrySilenceMs: 1_000, registration: { minDelayMs: 50, maxDelayMs: 500 } } },
     };
     const deviceSizeBytes = DEVICE_SLICES * MIB_BYTES + HEAD_BYTES;
@@ -72,8 +71,7 @@ export class Drill implements AsyncDisposable {
     // They grow while they are served: by another part in a session of its own, and within their run.
     await this.resize("disk-0", LARGE_BYTES + 4 * MIB_BYTES);
     await this.resize("disk-1", 2 * MIB_BYTES);
-    const { code, out, err } = await this.mesh.typed("provide", NAMED, "--host", "host-3", "--size", "1MiB");
-    expect(code, `${out}${err}`).to.equal(0);
+    await ended(this.mesh, `provide ${NAMED} --host host-3 --size 1MiB`, 0);
     await this.anotherRound();
     await Promise.all(diskIds.slice(WRITERS).map((diskId) => this.release(diskId)));
   }
@@ -211,7 +209,7 @@ export class Drill implements AsyncDisposable {
     await eventually(async () => {
       const listed = (await this.registry.listHosts({ pageSize: 100 })).hosts;
       expect(listed.filter(({ lastHeartbeatTime }) => lastHeartbeatTime !== undefined)).to.have.length(hosts);
-    }, PATIENCE);
+    });
   }
 
   async stopWriters(diskIds: readonly string[]): Promise<void> {
@@ -242,7 +240,7 @@ export class Drill implements AsyncDisposable {
       const { devices } = await this.registry.listDevices({ pageSize: 1_000 });
       const waiting = devices.filter(({ attachState, dirty }) => attachState !== AttachState.ATTACHED || dirty);
       expect(waiting.map(({ deviceId, lastError }) => `${deviceId} ${lastError}`)).to.deep.equal([]);
-    }, PATIENCE);
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { TestMesh } from "../mesh/test-mesh.js";
+import { shellOfPages } from "../mesh/typed-lines.js";
 import { isPrinted, type TypedBlock, typedBlocks } from "../operations/document.js";
 import { repositoryFolder } from "../repository-folder.js";
 
@@ -26,12 +27,9 @@ export async function typeBlock(
   const block = sections.get(section)?.[index];
   if (block === undefined) throw new Error(`${PAGE} has no block ${index} in ${section}`);
   UNTYPED.delete(`${section} ${index}`);
-  const { caFile, certFile, keyFile } = mesh.operatorFiles;
   const prelude = [
     "set -eo pipefail",
-    `diskmesh() { "${process.execPath}" "${join(repositoryFolder, "packages/cli/dist/main.js")}" "$@"; }`,
-    `g() { grpcurl -cacert "${caFile}" -cert "${certFile}" -key "${keyFile}" "$@"; }`,
-    "R=diskmesh.registry.v1.DiskRegistryService",
+    shellOfPages(mesh),
     // The test has started it.
     'systemctl() { test "$*" = "start diskmesh-disk-registry"; }',
   ];

@@ -5,8 +5,6 @@ import { deleteDisk, detachDisk } from "../mesh/steps.js";
 import type { Situation } from "./situation.js";
 import type { StuckFleet } from "./stuck-fleet.js";
 
-const PATIENCE = { timeoutMs: 120_000 };
-
 /** Begins a task that provides a disk. Returns its id, and a function that deletes the disk once the task is done. */
 async function waitingTask({ mesh, instanceIds }: StuckFleet) {
   const { task } = await mesh.clients.disks.provideDynamicDisk({
@@ -28,10 +26,7 @@ export const DISPATCHER_SITUATIONS: readonly Situation[] = [
       const { mesh } = stuck;
       const dispatcher = mesh.process("cpi-dispatcher");
       dispatcher.signal("SIGSTOP");
-      await eventually(
-        async () => expect((await mesh.typed("why", "service", "director")).out).to.match(/dispatcher/),
-        PATIENCE,
-      );
+      await eventually(async () => expect((await mesh.typed("why", "service", "director")).out).to.match(/dispatcher/));
       const { taskId, after } = await waitingTask(stuck);
       return {
         asked: ["task", taskId],

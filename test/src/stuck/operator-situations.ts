@@ -13,8 +13,6 @@ import { deleteDisk, detachDisk } from "../mesh/steps.js";
 import type { Situation } from "./situation.js";
 import type { StuckFleet } from "./stuck-fleet.js";
 
-const PATIENCE = { timeoutMs: 120_000 };
-
 /** Restarts a host's agent with a changed config. Returns a function that restarts the agent as it was. */
 async function changed({ mesh }: StuckFleet, hostId: string, change: object): Promise<() => Promise<unknown>> {
   const agent = mesh.process(hostId);
@@ -49,11 +47,11 @@ function mayChangeFlags(): boolean {
 /** Creates a disk on a device of that host, published to the host. */
 async function servedOn({ mesh }: StuckFleet, hostId: string, diskId: string): Promise<() => Promise<unknown>> {
   const { registry } = mesh.clients;
-  await eventually(() => registry.createDisk({ diskId, hostId, sizeBytes: MIB_BYTES }), PATIENCE);
+  await eventually(() => registry.createDisk({ diskId, hostId, sizeBytes: MIB_BYTES }));
   await registry.publishDisk({ diskId, hostId });
   return async () => {
-    await eventually(() => registry.unpublishDisk({ diskId }), PATIENCE);
-    await eventually(() => registry.deleteDisk({ diskId }), PATIENCE);
+    await eventually(() => registry.unpublishDisk({ diskId }));
+    await eventually(() => registry.deleteDisk({ diskId }));
   };
 }
 
@@ -206,7 +204,6 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
           ...{ address: `127.0.0.1:${port}`, tls: mesh.operatorFiles, serverRole: "disk-agent", serverName: "host-5" },
         },
         waitFor: "nothing",
-        startTimeoutMs: PATIENCE.timeoutMs,
       });
       await second.start();
       return {
@@ -273,7 +270,7 @@ export const OPERATOR_SITUATIONS: readonly Situation[] = [
       const driver = join(stuck.mesh.folder, "light.mjs");
       const back = await changed(stuck, "host-6", { drivers: [{ package: driver, ...OWN_USER }] });
       const listed = new RegExp(`FAILED +${driver} +\\S`);
-      await eventually(async () => expect(await stuck.done("drivers host-6")).to.match(listed), PATIENCE);
+      await eventually(async () => expect(await stuck.done("drivers host-6")).to.match(listed));
       return {
         asked: ["host", "host-6"],
         root: new RegExp(`^host host-6 is ONLINE: the agent of host host-6 runs, but driver ${driver} has failed: `),

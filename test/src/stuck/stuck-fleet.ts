@@ -3,15 +3,16 @@ import { get } from "node:http";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ExplainResponse } from "@diskmesh/api/common";
-import { HttpClient, httpUsers, OpenPage } from "@diskmesh/director/testing";
+import { type HttpClient, OpenPage } from "@diskmesh/director/testing";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { WhyAnswer } from "@diskmesh/page/rows";
 import { Drive, eventually, freePort } from "@diskmesh/testkit";
-import { wholeFleet } from "../mesh/fleets.js";
-import { addHosts, deployInstances, devicesReady } from "../mesh/steps.js";
+import { ADMIN, wholeFleet } from "../mesh/fleets.js";
+import { addHosts, changeDevices, deployInstances, devicesReady } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import type { Ended } from "../mesh/type-command.js";
+import { done } from "../mesh/typed-lines.js";
 import { AlertWatch } from "../metrics/alert-watch.js";
 
 const SERVICES = ["director", "cpi-dispatcher", "disk-registry"] as const;
@@ -23,8 +24,6 @@ const DRIVE_POOL = "drive";
 const FULL_HOST = "host-1";
 /** Free space in MiB until all hosts are added, without the disk that fills one host. */
 export const FREE_MIB = HOSTS - 2;
-const LOGIN = "admin:pw-admin";
-const PATIENCE_MS = 120_000;
 const INFO = `'{"result":{"api_version":2,"needs_vm_spec":false},"error":null,"log":""}'`;
 const AGENT_TUNING = { mbusHeartbeatIntervalMs: 500 };
 
@@ -70,8 +69,6 @@ export class StuckFleet implements AsyncDisposable {
   ) {}
 
   static async start(): Promise<StuckFleet> {
-    const port = await freePort();
-    const users = await httpUsers({ admin: ["bosh.admin"] });
     const hostIds = Array.from({ length: HOSTS }, (_, index) => `host-${index + 1}`);
     const metricsPorts = new Map<string, number>();
     for (const name of [...SERVICES, ...hostIds]) metricsPorts.set(name, await freePort());
@@ -80,10 +77,10 @@ export class StuckFleet implements AsyncDisposable {
         hosts: HOSTS,
         devicesPerHost: 1,
         deviceSizeBytes: MIB_BYTES,
+        httpUsers: ADMIN,
         metricsPorts,
         overrides: {
           director: {
-            http: { listen: { port }, users },
             tuning: {
               page: { stuckAfterMs: 1_000 },
               agents: {
@@ -102,8 +99,7 @@ export class StuckFleet implements AsyncDisposable {
       const added = { ...mesh, hostIds: mesh.hostIds.filter((hostId) => hostId !== NOT_ADDED) };
       await addHosts(added);
       await devicesReady(added);
-      const http = new HttpClient(mesh.certificates, port, LOGIN);
-      const stuck = new StuckFleet(mesh, metricsPorts, http, await deployInstances(mesh));
+      const stuck = new StuckFleet(mesh, metricsPorts, mesh.http(), await deployInstances(mesh));
       await stuck.#configure();
       // The disk of the first host's VM is on other hosts, which can answer while that host does not.
       await mesh.clients.registry.createDisk({ diskId: "filler", hostId: FULL_HOST, sizeBytes: MIB_BYTES });
@@ -140,15 +136,8 @@ export class StuckFleet implements AsyncDisposable {
   }
 
   /** Runs a command line, and repeats it until its exit code is 0. */
-  async done(line: string): Promise<string> {
-    return eventually(
-      async () => {
-        const { code, out, err } = await this.typed(line);
-        if (code !== 0) throw new Error(`${line} ended with ${code}: ${out}${err}`);
-        return out;
-      },
-      { timeoutMs: PATIENCE_MS },
-    );
+  done(line: string): Promise<string> {
+    return done(this.mesh, line);
   }
 
   async why(kind: string, name: string): Promise<ExplainResponse> {
@@ -229,9 +218,7 @@ export class StuckFleet implements AsyncDisposable {
     if (this.#drive === undefined) {
       this.#drive = await Drive.open(join(this.mesh.folder, "drive"), MIB_BYTES);
       const onDrive = { deviceId, path: this.#drive.path, pool: DRIVE_POOL };
-      const agent = this.mesh.process(DRIVE_HOST);
-      const { devices } = agent.config as { readonly devices: readonly object[] };
-      await agent.restart({ ...agent.config, devices: [...devices, onDrive] });
+      await changeDevices(this.mesh, DRIVE_HOST, (devices) => [...devices, onDrive]);
       await this.done(`why device ${deviceId}`);
       // A file on FUSE has no birth time, and therefore no identity.
       await this.done(`add-device ${DRIVE_HOST} ${deviceId} --accept-unidentified --wait`);
@@ -243,10 +230,8 @@ export class StuckFleet implements AsyncDisposable {
   /** Opens a disk on that drive, published to the drive's own host. */
   async openDiskOnDrive(diskId: string): Promise<NbdClient> {
     const { registry } = this.mesh.clients;
-    await eventually(
-      () => registry.createDisk({ diskId, hostId: DRIVE_HOST, pool: DRIVE_POOL, sizeBytes: MIB_BYTES }),
-      { timeoutMs: PATIENCE_MS },
-    );
+    const request = { diskId, hostId: DRIVE_HOST, pool: DRIVE_POOL, sizeBytes: MIB_BYTES };
+    await eventually(() => registry.createDisk(request));
     const { disk } = await registry.publishDisk({ diskId, hostId: DRIVE_HOST });
     return NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
   }
