@@ -1,18 +1,19 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Instance, type Task, TaskState } from "@diskmesh/api/director";
-import { AttachState } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { AgentClient } from "@diskmesh/mbus";
 import { eventually, leaveToVerify, skipBecause, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { Clients } from "./mesh/clients.js";
+import { addHosts, devicesReady } from "./mesh/steps.js";
+import { uploadOf } from "./mesh/upload-of.js";
 import { AZS, type AzName, CPIS, type CpiConfigInput, cloudConfig, cpiConfig, manifest } from "./multi-cpi/configs.js";
 import { type DiskInVm, openDisk } from "./multi-cpi/disk-in-vm.js";
 import { CELLS, type CellName, FiveCpis, HOSTS } from "./multi-cpi/five-cpis.js";
 import { processesOf } from "./multi-cpi/processes.js";
+import { done } from "./process-vms/process-vms.js";
 
-const PATIENCE_MS = 120_000;
 const STEMCELL = { name: "ubuntu", version: "1.10" };
 
 /** The tests build on each other in order. */
@@ -49,14 +50,11 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   step("a cpi-config and a cloud config make five CPIs, each with its az", async () => {
     await configure();
-    const listed = await eventually(
-      async () => {
-        const all = await listCpis();
-        expect(all.map(({ azs }) => azs.join())).to.include.members([...AZS]);
-        return all;
-      },
-      { timeoutMs: PATIENCE_MS },
-    );
+    const listed = await eventually(async () => {
+      const all = await listCpis();
+      expect(all.map(({ azs }) => azs.join())).to.include.members([...AZS]);
+      return all;
+    });
     const shown = listed.map(({ name, type, apiVersion, stemcellFormats, azs, lastError }) =>
       [name, type, apiVersion, stemcellFormats.join("+"), azs.join("+"), lastError].join(" "),
     );
@@ -91,8 +89,8 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   });
 
   step("a deployment has two VMs in every az, whose agents answer", async () => {
-    for (const cell of Object.keys(CELLS) as CellName[]) await addHosts(cell);
-    await done("deploy", operator.deployments.deploy({ manifest: manifest({ late: false }), wait: true }));
+    for (const cell of Object.keys(CELLS) as CellName[]) await addHostsOf(cell);
+    await done(operator.deployments.deploy({ manifest: manifest({ late: false }), wait: true }));
     instances = await listInstances();
     for (const az of AZS)
       for (const instance of inAz(az)) {
@@ -151,7 +149,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     await configure();
     await move("z2");
     expect(await read("z2")).to.equal(bytesOf("z2"));
-    await done("deploy", operator.deployments.deploy({ manifest: manifest({ late: true }), wait: true }));
+    await done(operator.deployments.deploy({ manifest: manifest({ late: true }), wait: true }));
     instances = await listInstances();
     const late = inAz("z2").find(({ group }) => group === "late") as Instance;
     expect(late.cpi).to.equal("renamed");
@@ -162,7 +160,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     await move("z2", late);
     expect(await read("z2")).to.equal(bytesOf("z2"));
     await detach("z2");
-    await done("delete", operator.disks.deleteDynamicDisk({ diskName: diskOf("z2"), wait: true }));
+    await done(operator.disks.deleteDynamicDisk({ diskName: diskOf("z2"), wait: true }));
     // Provides the disk near a VM under the CPI's old name.
     await provide("z2");
     const { disk } = await operator.disks.getDynamicDisk({ diskName: diskOf("z2") });
@@ -227,22 +225,22 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     const making = names.map((diskName) =>
       operator.disks.createDynamicDisk({ ...place, diskName, metadata: undefined, wait: true }),
     );
-    await eventually(async () => (await tasksIn(TaskState.PROCESSING)).length === 2, { timeoutMs: PATIENCE_MS });
+    await eventually(async () => (await tasksIn(TaskState.PROCESSING)).length === 2);
     await Promise.all((["z2", "z3", "z4", "z5"] as const).map((az) => move(az)));
     expect(await tasksIn(TaskState.PROCESSING, TaskState.QUEUED)).to.have.length(names.length);
     five.installed[0].misbehave({});
-    await Promise.all(making.map((task) => done("create", task)));
-    for (const diskName of names) await done("delete", operator.disks.deleteDynamicDisk({ diskName, wait: true }));
+    await Promise.all(making.map(done));
+    for (const diskName of names) await done(operator.disks.deleteDynamicDisk({ diskName, wait: true }));
     await move("z1");
     expect(await read("z1")).to.equal(bytesOf("z1"));
   });
 
   step("all is deleted, and nothing is left of it", async () => {
-    await done("delete deployment", operator.deployments.deleteDeployment({ deployment: "everywhere", wait: true }));
+    await done(operator.deployments.deleteDeployment({ deployment: "everywhere", wait: true }));
     for (const { diskCid } of (await operator.deployments.listPersistentDisks({})).disks)
-      await done("delete orphan", operator.deployments.deleteOrphanedDisk({ diskCid, wait: true }));
+      await done(operator.deployments.deleteOrphanedDisk({ diskCid, wait: true }));
     for (const version of ["1.9", "1.10"])
-      await done("delete stemcell", operator.stemcells.deleteStemcell({ ...STEMCELL, version, wait: true }));
+      await done(operator.stemcells.deleteStemcell({ ...STEMCELL, version, wait: true }));
     expect((await operator.deployments.listPersistentDisks({})).disks).to.deep.equal([]);
     expect((await operator.disks.listDynamicDisks({})).disks).to.deep.equal([]);
     for (const installed of five.installed) expect(installed.things(), installed.execPath).to.deep.equal([]);
@@ -284,44 +282,29 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   }
 
   async function upload(about: object): Promise<void> {
-    const file = stemcellFile(about);
-    async function* parts() {
-      yield { part: { $case: "header" as const, value: { digest: "", fix: false, wait: true } } };
-      yield { part: { $case: "chunk" as const, value: file } };
-    }
-    await done("upload", operator.stemcells.uploadStemcell(parts()));
+    await done(operator.stemcells.uploadStemcell(uploadOf(stemcellFile(about))));
   }
-
-  async function addHosts(cell: CellName): Promise<void> {
-    for (const [hostId] of [...HOSTS].filter(([, of]) => of === cell)) {
-      const { result } = await five.cell(cell).addHost({ hostId });
-      expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
-    }
-    const all = { pageSize: 100 };
-    await eventually(
-      async () => {
-        const { devices } = await five.cell(cell).listDevices(all);
-        return devices.every(({ attachState, dirty }) => attachState === AttachState.ATTACHED && !dirty);
-      },
-      { timeoutMs: PATIENCE_MS },
-    );
+  async function addHostsOf(cell: CellName): Promise<void> {
+    const hostIds = [...HOSTS.keys()].filter((hostId) => HOSTS.get(hostId) === cell);
+    const ofCell = { clients: { ...operator, registry: five.cell(cell) }, hostIds };
+    await addHosts(ofCell);
+    await devicesReady(ofCell);
   }
-
   async function provide(az: AzName): Promise<void> {
     const to = inAz(az)[0] as Instance;
     const size = { diskPoolName: "small", sizeBytes: MIB_BYTES };
     const request = { diskName: diskOf(az), instanceId: to.instanceId, ...size, metadata: undefined, wait: true };
-    await done(`provide ${diskOf(az)}`, operator.disks.provideDynamicDisk(request));
+    await done(operator.disks.provideDynamicDisk(request));
     holders.set(az, to);
   }
 
   async function detach(az: AzName): Promise<void> {
-    await done(`detach ${diskOf(az)}`, operator.disks.detachDynamicDisk({ diskName: diskOf(az), wait: true }));
+    await done(operator.disks.detachDynamicDisk({ diskName: diskOf(az), wait: true }));
   }
 
   async function attach(az: AzName, to = holders.get(az) as Instance): Promise<void> {
     const request = { diskName: diskOf(az), instanceId: to.instanceId, wait: true };
-    await done(`attach ${diskOf(az)}`, operator.disks.attachDynamicDisk(request));
+    await done(operator.disks.attachDynamicDisk(request));
     holders.set(az, to);
   }
 
@@ -353,11 +336,6 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     return (await operator.tasks.listTasks({ states, pageSize: 1_000 })).tasks;
   }
 });
-
-async function done(what: string, start: Promise<{ task?: Task | undefined }>): Promise<void> {
-  const { task } = await start;
-  expect(task?.state, `${what}: ${task?.result}`).to.equal("TASK_STATE_DONE");
-}
 
 /** Returns the error of a failed task. */
 async function failure(start: Promise<{ task?: Task | undefined }>): Promise<string> {

@@ -71,7 +71,7 @@ cpis:
 `;
 }
 
-export function cloudConfig(cpis: Readonly<Record<AzName, string>> = CPIS): string {
+export function cloudConfig(cpis: Readonly<Record<AzName, string>>): string {
   return `
 azs:
 ${AZS.map((az) => `- { name: ${az}, cpi: ${cpis[az]} }`).join("\n")}
