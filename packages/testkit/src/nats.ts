@@ -24,14 +24,10 @@ export interface NatsOptions {
   readonly authFile?: string | undefined;
   /** CA of accepted client certificates; by default the CA of the server's certificate. */
   readonly caFile?: string | undefined;
-  /** SHA-256 of the accepted public keys, in hex; by default every key with a certificate of the CA. */
-  readonly pinnedKeys?: readonly string[];
   /** Port; by default a free one. Restarts keep it. */
   readonly port?: number;
   /** Address to listen on; 127.0.0.1 by default. */
   readonly host?: string | undefined;
-  /** Path of the program; by default nats-server on PATH. */
-  readonly command?: string;
 }
 
 /** Starts a real nats-server with TLS that accepts only certificates of the given users. */
@@ -72,7 +68,7 @@ export class NatsServer {
     writeFileSync(configFile, natsConfig(this.options, this.address));
     const child = new Child({
       name: "nats-server",
-      command: this.options.command ?? "nats-server",
+      command: "nats-server",
       args: ["-c", configFile],
       logFile: join(this.options.folder, `nats-${this.port}.log`),
     });
@@ -122,7 +118,6 @@ function natsConfig(options: NatsOptions, address: string): string {
     key_file: keyFile,
     verify_and_map: true,
     timeout: 5,
-    ...(options.pinnedKeys ? { pinned_certs: options.pinnedKeys } : {}),
   };
   if (options.authFile !== undefined) {
     // nats-server resolves include paths relative to the including file.

@@ -57,8 +57,8 @@ async function lookAtAll(cli: BoshCli, seen: Seen, kind: "vms" | "instances"): P
 }
 
 /** Changes the "state" of jobs of the whole deployment or of some, as older clients and `bosh start` do. */
-const jobs = (cli: BoshCli, which: string, state: string, more = "") =>
-  cli.done("PUT", `${DEP}/jobs/${which}?state=${state}${more}`, YAML);
+const jobs = (cli: BoshCli, which: string, state: string) =>
+  cli.done("PUT", `${DEP}/jobs/${which}?state=${state}`, YAML);
 
 const action = (cli: BoshCli, id: string | undefined, name: string, query: string) =>
   cli.done("POST", `${DEP}/instance_groups/web/${id}/actions/${name}${query}`, YAML);

@@ -29,7 +29,7 @@ vm_types:
 /**
  * Returns a manifest in the CLI's format: sorted keys, with the fields that BOSH's own director requires for a deploy.
  */
-export const manifest = (instances: number, group = "web"): string => `instance_groups:
+export const manifest = (instances: number): string => `instance_groups:
 - azs:
   - z1
   env:
@@ -37,7 +37,7 @@ export const manifest = (instances: number, group = "web"): string => `instance_
       password: canary-in-env
   instances: ${instances}
   jobs: []
-  name: ${group}
+  name: web
   networks:
   - name: any
   persistent_disk_type: small

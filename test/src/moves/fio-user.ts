@@ -64,12 +64,12 @@ export class FioUser {
     this.#running.catch(() => undefined);
   }
 
-  /** Waits for whole passes that begin from now on. */
-  async more(passes = 1): Promise<void> {
+  /** Waits for a whole pass that begins from now on. */
+  async more(): Promise<void> {
     const before = this.passes;
     // The running pass may have read a block before now.
     await eventually(() => {
-      if (this.passes <= before + passes && this.isRight) throw new Error(`fio ended no pass: ${this.passes}`);
+      if (this.passes <= before + 1 && this.isRight) throw new Error(`fio ended no pass: ${this.passes}`);
     }, PATIENCE);
   }
 

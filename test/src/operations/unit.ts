@@ -36,10 +36,6 @@ export class Unit {
     return this.#child !== undefined && this.#child.exit === undefined;
   }
 
-  get pid(): number | undefined {
-    return this.isActive ? this.#child?.pid : undefined;
-  }
-
   /** Folder of the credentials; it exists while the service runs. */
   get #credentials(): string {
     return this.place.path(`/run/credentials/${this.name}.service`);
