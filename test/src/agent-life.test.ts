@@ -117,7 +117,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
         expect(found.vmCid).not.to.equal(before.vmCid);
         expect(found).to.include({ vmState: "VM_STATE_RUNNING", jobsState: "JOBS_STATE_STARTED" });
         return found;
-      }, PATIENT);
+      });
       await expectIntroduced(now);
       expect(vms.linksIn(now.vmCid)).to.deep.equal([]);
       const [disk] = (await operator.disks.listDynamicDisks({})).disks;
@@ -135,7 +135,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       vms.signalVm(vmCid, "SIGSTOP");
       await done(operator.disks.detachDynamicDisk({ diskName: "data", wait: true }));
       vms.signalVm(vmCid, "SIGCONT");
-      await eventually(async () => (await operator.disks.listOwedRemovals({})).owedRemovals.length === 0, PATIENT);
+      await eventually(async () => (await operator.disks.listOwedRemovals({})).owedRemovals.length === 0);
       expect(vms.linksIn(vmCid)).to.deep.equal([]);
     });
 
@@ -157,10 +157,10 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       // A renewal's task ends after the connection with the former certificate, about which nats-server may still ask.
       const tasksUnderWay = async () =>
         (await operator.tasks.listTasks({ states: [TaskState.QUEUED, TaskState.PROCESSING] })).tasks;
-      await eventually(async () => expect(await tasksUnderWay()).to.deep.equal([]), PATIENT);
+      await eventually(async () => expect(await tasksUnderWay()).to.deep.equal([]));
       const [before, held] = [await only(), await certificate()];
       const beatsAtMs = () => beats.get(before.agentId) ?? [];
-      await eventually(() => beatsAtMs().length > 0, PATIENT);
+      await eventually(() => beatsAtMs().length > 0);
       const heardBefore = beatsAtMs().length;
       const saidBefore = vms.mesh.nats.logs.length;
       await because();
@@ -168,7 +168,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
         const now = await certificate();
         expect(now).to.include({ agentId: held.agentId, state: AgentCertificateState.VALID });
         expect(endOf(now)).not.to.equal(endOf(held));
-      }, PATIENT);
+      });
       expect((await only()).vmCid).to.equal(before.vmCid);
       // A bosh-agent with the dummy platform forgets its started jobs when its process ends.
       await expectIntroduced(before, isStock ? "unknown" : "running");
@@ -191,7 +191,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       const { vmCid } = await only();
       const [disk] = (await operator.disks.listDynamicDisks({})).disks;
       expect(disk?.vmCid).to.equal(vmCid);
-      if (!isStock) await eventually(() => expect(vms.linksIn(vmCid)).to.deep.equal([disk?.diskCid]), PATIENT);
+      if (!isStock) await eventually(() => expect(vms.linksIn(vmCid)).to.deep.equal([disk?.diskCid]));
     }
 
     async function deploy(instances: number): Promise<void> {
@@ -224,7 +224,6 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
   });
 
 const DISK = { diskName: "data", diskPoolName: "small", sizeBytes: 1024 * 1024, wait: true };
-const PATIENT = { timeoutMs: 120_000 };
 /** Longer than a VM is silent while a test stops it, so that the director does not recreate it. */
 const resurrecting = (silentAfterMs: number) => ({
   director: {

@@ -43,7 +43,7 @@ describe("a registry whose certificate ends", () => {
     await using _ended = service;
     for (const what of ["has failed", "cannot start"]) {
       await service.start();
-      await eventually(() => service.exit !== undefined, { timeoutMs: 120_000 });
+      await eventually(() => service.exit !== undefined);
       expect(service.exit).to.deep.equal({ code: 1, signal: null });
       const last = JSON.parse(service.logs.trimEnd().split("\n").at(-1) as string) as { message: string };
       expect(last.message).to.match(

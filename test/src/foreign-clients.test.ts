@@ -117,18 +117,15 @@ class Follower {
 
   /** Waits until the device is seen with this health last, and all that was told of the streams is `told`. */
   async sees(health: Health, told: readonly string[]): Promise<void> {
-    await eventually(
-      () => {
-        const lines = this.#printed.split("\n").slice(0, -1);
-        const isOfDevice = (line: string) => line.startsWith(DEVICE);
-        expect(lines.findLast(isOfDevice)).to.equal(`${DEVICE} ${health}`);
-        const others = lines.filter((line) => !isOfDevice(line)).map((line) => line.toLowerCase());
-        // A registry that stops may refuse a stream a few times.
-        const streams = others.map((line) => line.replace("canceled", "cancelled"));
-        expect(streams.filter((line, index) => line !== streams[index - 1])).to.deep.equal(told);
-      },
-      { timeoutMs: CALLS_TIMEOUT_MS },
-    );
+    await eventually(() => {
+      const lines = this.#printed.split("\n").slice(0, -1);
+      const isOfDevice = (line: string) => line.startsWith(DEVICE);
+      expect(lines.findLast(isOfDevice)).to.equal(`${DEVICE} ${health}`);
+      const others = lines.filter((line) => !isOfDevice(line)).map((line) => line.toLowerCase());
+      // A registry that stops may refuse a stream a few times.
+      const streams = others.map((line) => line.replace("canceled", "cancelled"));
+      expect(streams.filter((line, index) => line !== streams[index - 1])).to.deep.equal(told);
+    });
   }
 
   cancelStream(): void {

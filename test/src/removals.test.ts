@@ -13,7 +13,6 @@ import { TestMesh } from "./mesh/test-mesh.js";
 const SIZE = 2 * MIB_BYTES;
 const SECRET = Buffer.alloc(SIZE - HEAD_BYTES, "a former user's secret ");
 const ZEROS = Buffer.alloc(HEAD_BYTES + SIZE);
-const PATIENCE = { everyMs: 50 };
 
 describe("devices that leave operation, and what is on them", () => {
   let mesh: TestMesh;
@@ -32,7 +31,7 @@ describe("devices that leave operation, and what is on them", () => {
         }),
       }),
     );
-    await eventually(() => mesh.device("d2"), PATIENCE);
+    await eventually(() => mesh.device("d2"));
     await mesh.clients.registry.addHost({ hostId: "h1" });
     for (const deviceId of ["d1", "d2"]) await until(deviceId, { attachState: AttachState.ATTACHED, dirty: false });
   });
@@ -48,7 +47,7 @@ describe("devices that leave operation, and what is on them", () => {
     eventually(async () => {
       const device = await mesh.device(deviceId);
       expect(device, `${deviceId}: ${device.lastError} ${device.healthMessage}`).to.deep.include(fields);
-    }, PATIENCE);
+    });
   const remove = async (deviceId: string, keepData = false): Promise<ActionResult> => {
     const request = { hostId: "h1", deviceId, keepData };
     const { result } = await mesh.clients.registry.removeDevice(request);
@@ -64,7 +63,7 @@ describe("devices that leave operation, and what is on them", () => {
       const result = await ask();
       if (result !== undefined) answers.push(result);
       expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
-    }, PATIENCE);
+    });
     return answers;
   };
 
@@ -142,7 +141,7 @@ describe("devices that leave operation, and what is on them", () => {
       await useAll();
       await remove("d2");
       await deleteDisk();
-      await eventually(async () => expect((await mesh.device("d2")).erasedBytes).to.be.above(0), PATIENCE);
+      await eventually(async () => expect((await mesh.device("d2")).erasedBytes).to.be.above(0));
       await mesh.process("h1").kill();
       await mesh.process("disk-registry-1").kill();
       expect(isErased("d2"), "it was in the middle").to.equal(false);
@@ -163,7 +162,7 @@ describe("devices that leave operation, and what is on them", () => {
         const result = await remove("d1");
         expect(result.message).to.contain("cannot be erased: d1 (ERROR: ");
         return result;
-      }, PATIENCE);
+      });
       expect(stuck.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
       expect(stuck.message).to.match(/no such file.*RemoveDevice with keep_data/);
       expect((await untilRemoved(() => remove("d1", true))).at(-1)?.unerasedDeviceIds).to.deep.equal(["d1"]);

@@ -14,7 +14,7 @@ import { ReferenceCpi } from "./reference-cpi/install.js";
 import { canariesOf, formsOf } from "./secrets/canaries.js";
 import { TraceCollector } from "./secrets/trace-collector.js";
 
-const PATIENCE_MS = 120_000;
+const DEADLINE_MS = 120_000;
 
 const CPI = canariesOf("cpi", 1);
 const HINT = canariesOf("hint", 2);
@@ -65,7 +65,7 @@ describe("secrets in a mesh whose CPI and agents print all their data, in every 
       ],
       listeners: ["vm-registry"],
       vmAgents: true,
-      deadlineMs: PATIENCE_MS,
+      deadlineMs: DEADLINE_MS,
     });
   });
 
@@ -128,7 +128,7 @@ describe("secrets in a mesh whose CPI and agents print all their data, in every 
       for (const { pid } of processesOf(mesh.folder)) see(`process ${pid}`, argumentsOf(pid));
       for (const [file, text] of files) see(file, text);
     };
-    await eventually(looking, { timeoutMs: PATIENCE_MS });
+    await eventually(looking);
     cpi.misbehave({});
     await ended("DONE", providing);
     // The agent does not find the disk, and its error contains the hint.

@@ -11,8 +11,6 @@ import { addHosts } from "../mesh/steps.js";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { CAPABILITY } from "./node-order.js";
 
-const PATIENCE = { timeoutMs: 120_000 };
-
 describe("a csi-driver in trouble", () => {
   let mesh: TestMesh;
   let driver: DriverProcess;
@@ -47,7 +45,7 @@ describe("a csi-driver in trouble", () => {
       const { out } = await mesh.typed("why");
       for (const of of ["service +director", "host +host-1"])
         expect(out).to.match(new RegExp(`^${of} .* warns: the csi-driver at \\S+csi\\.sock .*${text}`, "m"));
-    }, PATIENCE);
+    });
   }
 
   // The certificates of tests end soon, of which the driver always warns.
@@ -55,7 +53,7 @@ describe("a csi-driver in trouble", () => {
     eventually(async () => {
       const { out } = await mesh.typed("why");
       expect(out).not.to.match(/stopped to report|runs since|was killed/);
-    }, PATIENCE);
+    });
 
   it("that stands still is listed until it runs on", async () => {
     await eventually(() => mesh.typed("status"));

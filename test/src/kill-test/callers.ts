@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { ActionCode, type ActionResult, AttachState, type Device, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import { DomainError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { fillRange, isZero } from "../mesh/device-files.js";
@@ -10,8 +11,6 @@ const RETRY_MS = 50;
 const OUT_FOR_MS = 4_000;
 /** Maximum time in ms for a step or for the absence of a process, on a busy machine. */
 export const PATIENCE_MS = 180_000;
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Calls of all hosts' callers, with their answers. */
 export class Calls {
@@ -60,7 +59,7 @@ export class HostCaller {
   async run(isOver: () => boolean, truce: Truce): Promise<void> {
     while (!isOver()) {
       await truce.act(() => this.#step(isOver));
-      await pause(this.random.next() * 150);
+      await sleep(this.random.next() * 150);
     }
   }
 
@@ -120,7 +119,7 @@ export class HostCaller {
   /** Returns the selector of an action: one device by id, or all devices on its path. */
   #chosen() {
     const devices = this.account.of(this.hostId);
-    const one = devices[Math.floor(this.random.next() * devices.length)] as DeviceAccount;
+    const one = this.random.pick(devices);
     if (this.random.next() < 0.5) return { devices: [one], request: { hostId: this.hostId, deviceId: one.deviceId } };
     const onPath = devices.filter((device) => device.path === one.path);
     return { devices: onPath, request: { hostId: this.hostId, path: one.path } };
@@ -158,7 +157,7 @@ export class HostCaller {
         for (const device of await this.#compare(devices))
           if (!leftUnerased.has(device.deviceId)) this.#requireErased(device, result.unerasedDeviceIds);
         // Leaves some devices removed for a while, so that agents are killed and started meanwhile.
-        if (!isOver() && this.random.next() < 0.5) await pause(this.random.next() * OUT_FOR_MS);
+        if (!isOver() && this.random.next() < 0.5) await sleep(this.random.next() * OUT_FOR_MS);
         return;
       }
       if (code !== ActionCode.E_TRY_AGAIN) return;
@@ -170,7 +169,7 @@ export class HostCaller {
         return this.account.violated(
           `${this.hostId}: a removal has not ended for ${PATIENCE_MS} ms: ${result?.message}`,
         );
-      await pause(RETRY_MS);
+      await sleep(RETRY_MS);
     }
   }
 
@@ -243,10 +242,9 @@ export async function persistently<T>(calls: Calls, call: () => Promise<T>): Pro
     try {
       return await call();
     } catch (error) {
-      if (error instanceof NotFoundError) throw error;
       if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs) throw error;
       calls.retried++;
-      await pause(RETRY_MS);
+      await sleep(RETRY_MS);
     }
   }
 }

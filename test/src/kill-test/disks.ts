@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { AttachState, type Device } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { DomainError, messageOf, NotFoundError } from "@diskmesh/domain";
@@ -51,7 +52,7 @@ export class DiskUser {
     const { random } = this.options;
     while (!isOver()) {
       await truce.act(() => this.#step());
-      await new Promise((resolve) => setTimeout(resolve, random.next() * 150));
+      await sleep(random.next() * 150);
     }
   }
 
@@ -261,7 +262,7 @@ export class DiskUser {
         }
       } catch (error) {
         if (performance.now() > untilMs) throw new Error(`${diskId} cannot be used: ${messageOf(error)}`);
-        await new Promise((resolve) => setTimeout(resolve, PATIENCE.everyMs));
+        await sleep(PATIENCE.everyMs);
       }
     }
   }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { DatabaseProcess } from "@diskmesh/tablet/testing";
 import { eventually, type ServiceProcess } from "@diskmesh/testkit";
 import type { Store } from "../mesh/stores.js";
@@ -205,13 +206,9 @@ export class KilledRegistry {
 }
 
 function pauseOf({ least, most }: Pauses, random: Random): Promise<void> {
-  return pauseMs(least + random.next() * (most - least));
+  return sleep(random.between(least, most));
 }
 
 async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await pauseMs(50);
-}
-
-function pauseMs(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+  while (!condition()) await sleep(50);
 }

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { stringify } from "yaml";
@@ -66,7 +67,7 @@ export class AlertWatch {
   }
 
   async #scrape(): Promise<void> {
-    const paused = new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    const paused = sleep(PAUSE_MS);
     const told = (await Promise.all(this.#targets.map((target) => scraped(target)))).flat();
     this.#scrapes++;
     for (const sample of told) {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { DomainError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
@@ -39,8 +40,6 @@ export interface StormResult {
 const PATIENCE_MS = 600_000;
 const AGAIN_MS = 200;
 const LOOK_MS = 200;
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Callers that repeat until their request is done: start a task, follow it, and start another one when it failed. */
 class Callers {
@@ -85,7 +84,7 @@ class Callers {
     for (let seen = task; ; ) {
       if (seen === undefined || seen.endTime !== undefined) return seen;
       const { taskId } = seen;
-      await pause(LOOK_MS);
+      await sleep(LOOK_MS);
       seen = (await this.#answered(untilMs, () => this.fleet.mesh.clients.tasks.getTask({ taskId }))).task;
     }
   }
@@ -98,7 +97,7 @@ class Callers {
       } catch (error) {
         if (!(error instanceof DomainError) || performance.now() > untilMs) throw error;
         this.repeated.calls++;
-        await pause(AGAIN_MS);
+        await sleep(AGAIN_MS);
       }
     }
   }

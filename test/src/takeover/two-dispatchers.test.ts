@@ -3,8 +3,6 @@ import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { FileFleet } from "./file-fleet.js";
 
-const PATIENCE = { timeoutMs: 120_000 };
-
 describe("a director with two dispatchers", function () {
   this.timeout(600_000);
   let fleet: FileFleet;
@@ -28,7 +26,7 @@ describe("a director with two dispatchers", function () {
     const call = `delete_disk ${diskCid}`;
     const held = fleet.cloud.hold(call);
     const { task } = await fleet.mesh.clients.disks.deleteDynamicDisk({ diskName });
-    await eventually(() => expect(fleet.cloud.begun()).to.include(call), PATIENCE);
+    await eventually(() => expect(fleet.cloud.begun()).to.include(call));
     const timesBegun = () => fleet.cloud.begun().filter((one) => one === call).length;
     return { taskId: task?.taskId ?? 0, held, timesBegun, pid: fleet.cloud.processOn(diskCid) };
   };
@@ -48,13 +46,13 @@ describe("a director with two dispatchers", function () {
     await create("b");
     await fleet.mesh.process("director").restart();
     await create("c");
-    await eventually(() => isHeldUp(taskId), PATIENCE);
+    await eventually(() => isHeldUp(taskId));
     process.kill(pid, 0);
     expect(timesBegun()).to.equal(1);
     await first?.start();
-    await eventually(() => expect(timesBegun()).to.equal(2), PATIENCE);
+    await eventually(() => expect(timesBegun()).to.equal(2));
     held.release();
-    await eventually(() => ended(taskId), PATIENCE);
+    await eventually(() => ended(taskId));
     expect(fleet.cloud.violations()).to.deep.equal([]);
     expect(fleet.cloud.disks().size).to.equal(2);
   });
@@ -63,14 +61,14 @@ describe("a director with two dispatchers", function () {
     const { held, taskId, timesBegun, pid } = await deleting("d");
     await fleet.mesh.process("dispatcher-1").kill();
     await fleet.mesh.process("director").restart();
-    await eventually(() => isHeldUp(taskId), PATIENCE);
+    await eventually(() => isHeldUp(taskId));
     expect(timesBegun()).to.equal(1);
     // Simulates the power loss of the dispatcher's machine.
     process.kill(-pid, "SIGKILL");
     held.release();
     const director = fleet.mesh.process("director");
     await director.restart({ ...director.config, dispatcher: { address: fleet.mesh.address("dispatcher-2") } });
-    await eventually(() => ended(taskId), PATIENCE);
+    await eventually(() => ended(taskId));
     expect(timesBegun()).to.equal(2);
     expect(fleet.cloud.violations()).to.deep.equal([]);
   });

@@ -12,7 +12,6 @@ import { openStore, type Store } from "../mesh/stores.js";
 import { repositoryFolder } from "../repository-folder.js";
 import { lastLines, PROCESSES, replace, startVersions, type Versions, versionsIn } from "./versions.js";
 
-const PATIENCE = { timeoutMs: 120_000 };
 const DISK_BYTES = 1_048_576;
 
 /**
@@ -110,12 +109,12 @@ describe("this version and the last release side by side", function () {
           const servedAnew = service === "disk-agent" ? await sessionsAt(name) : async () => {};
           if (service === "disk-agent") restarting.add(name);
           await replace(mesh, name, service, versions[version](service));
-          await eventually(servedAnew, PATIENCE);
+          await eventually(servedAnew);
           const before = writers.map(({ wholeRounds }) => wholeRounds);
           await eventually(() => {
             for (const [index, { diskId, wholeRounds }] of writers.entries())
               expect(wholeRounds, `${diskId} when ${step}`).to.be.above(before[index] ?? 0);
-          }, PATIENCE);
+          });
           restarting.delete(name);
           await Promise.all(calls.map((load) => load.anotherRound())).catch((error) => {
             const failures = calls.flatMap((load) => load.failures).join("\n");
