@@ -3,11 +3,10 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf } from "@diskmesh/domain";
-import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { leaveToVerify, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { repositoryFolder } from "../repository-folder.js";
-import { PassthruScene } from "./scene.js";
+import { PassthruScene, SAMPLE_NODES } from "./scene.js";
 
 const run = promisify(execFile);
 
@@ -22,12 +21,7 @@ describe("vendor passthru, the stock clients: gophercloud", () => {
     leaveToVerify(this);
     skipWithout(this, "go");
   });
-  const scene = PassthruScene.forAllTests({
-    hosts: 2,
-    directorDrivers: [{ package: SAMPLE_DRIVER }],
-    agentDrivers: [{ package: SAMPLE_DRIVER }],
-    methods: ["echo"],
-  });
+  const scene = PassthruScene.forAllTests(SAMPLE_NODES);
 
   it("lists nodes, drivers and their methods, calls methods, and reads each refusal", async function () {
     this.timeout(BUILD_TIMEOUT_MS);
@@ -37,8 +31,7 @@ describe("vendor passthru, the stock clients: gophercloud", () => {
       skipBecause(this, `the Go module of gophercloud cannot be had: ${messageOf(error)}`),
     );
     await run("go", ["-C", folder, "build", "-o", "client", "."], { timeout: BUILD_TIMEOUT_MS });
-    const { caFile } = scene.mesh.certificates.files("operator");
-    const endpoint = `https://127.0.0.1:${scene.http("admin").port}`;
+    const { endpoint, caFile } = scene;
     const { stdout } = await run(join(folder, "client"), [endpoint, caFile], { timeout: CALLS_TIMEOUT_MS });
     expect(JSON.parse(stdout)).to.deep.equal({
       nodes: ["host-1", "host-2"],

@@ -5,11 +5,10 @@ import { join } from "node:path";
 import { LockType } from "@diskmesh/api/director";
 import { AbortedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { B, NODE } from "./rows.js";
-import { faultOf, nodeTarget, PassthruScene, taskOf } from "./scene.js";
+import { faultOf, nodeTarget, PassthruScene, SAMPLE_NODES, taskOf } from "./scene.js";
 
 /** Number of calls that wait for a locked node, and of calls to a free node meanwhile. */
 const [WAITING, PASSING] = [100, 900];
@@ -20,12 +19,7 @@ describe("vendor passthru, the lock of a node", () => {
   before(function () {
     leaveToVerify(this);
   });
-  const scene = PassthruScene.forAllTests({
-    hosts: 2,
-    directorDrivers: [{ package: SAMPLE_DRIVER }],
-    agentDrivers: [{ package: SAMPLE_DRIVER }],
-    methods: ["echo"],
-  });
+  const scene = PassthruScene.forAllTests(SAMPLE_NODES);
 
   it("a call to a locked node gets 409 with the holder and its time; a call that needs no lock runs", async () => {
     const taskId = await scene.sleeping(3_600_000);

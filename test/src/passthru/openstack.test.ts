@@ -3,13 +3,12 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf } from "@diskmesh/domain";
-import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { leaveToVerify, skipBecause, skipWithout, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { pythonOf } from "../python-of.js";
 import { repositoryFolder } from "../repository-folder.js";
 import { EXCLUDED_FUNCTIONAL_TESTS } from "./functional-tests.js";
-import { PassthruScene } from "./scene.js";
+import { PassthruScene, SAMPLE_NODES } from "./scene.js";
 
 const run = promisify(execFile);
 
@@ -32,13 +31,9 @@ describe("vendor passthru, the stock clients: OpenStack's", () => {
   const fakeHardware = join(temporaryFolder(), "fake-hardware.mjs");
   writeFileSync(fakeHardware, FAKE_HARDWARE);
   const scene = PassthruScene.forAllTests({
-    hosts: 2,
-    directorDrivers: [{ package: SAMPLE_DRIVER }, { package: fakeHardware }],
-    agentDrivers: [{ package: SAMPLE_DRIVER }],
-    methods: ["echo"],
+    ...SAMPLE_NODES,
+    directorDrivers: [...SAMPLE_NODES.directorDrivers, { package: fakeHardware }],
   });
-  const endpoint = (): string => `https://127.0.0.1:${scene.http("admin").port}`;
-  const caFile = (): string => scene.mesh.certificates.files("operator").caFile;
 
   it("Ansible's openstack.cloud lists nodes and is refused their changes, and Ansible calls methods", async function () {
     this.timeout(RUN_TIMEOUT_MS);
@@ -50,8 +45,8 @@ describe("vendor passthru, the stock clients: OpenStack's", () => {
     const folder = temporaryFolder();
     const answers = join(folder, "answers.json");
     const variables = {
-      endpoint: endpoint(),
-      authority: caFile(),
+      endpoint: scene.endpoint,
+      authority: scene.caFile,
       answers,
       ansible_python_interpreter: python,
     };
@@ -85,9 +80,9 @@ describe("vendor passthru, the stock clients: OpenStack's", () => {
     );
     const cloud = {
       auth_type: "http_basic",
-      auth: { username: "admin", password: "pw-admin", endpoint: endpoint() },
-      cacert: caFile(),
-      baremetal_endpoint_override: endpoint(),
+      auth: { username: "admin", password: "pw-admin", endpoint: scene.endpoint },
+      cacert: scene.caFile,
+      baremetal_endpoint_override: scene.endpoint,
       has_compute: false,
       has_image: false,
     };

@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import {
   LockServiceDefinition,
   type MethodTarget,
@@ -7,7 +9,7 @@ import {
 import type { HttpAnswer, HttpClient } from "@diskmesh/director/testing";
 import { type JsonObject, MIB_BYTES } from "@diskmesh/domain";
 import { DRIVER_LIMITS } from "@diskmesh/driver/host";
-import { OWN_USER } from "@diskmesh/driver/testing";
+import { OWN_USER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import type { Client } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -38,6 +40,14 @@ export interface PassthruOptions {
   /** Maximum concurrent calls of each driver of the agents. */
   readonly maxConcurrentCalls?: number;
 }
+
+/** Nodes with the sample driver, for the stock clients. */
+export const SAMPLE_NODES: PassthruOptions = {
+  hosts: 2,
+  directorDrivers: [{ package: SAMPLE_DRIVER }],
+  agentDrivers: [{ package: SAMPLE_DRIVER }],
+  methods: ["echo"],
+};
 
 /**
  * A mesh whose hosts are nodes with drivers, shared by the tests of a `describe`, and functions to call their methods.
@@ -89,6 +99,23 @@ export class PassthruScene {
 
   http(user: User): HttpClient {
     return this.mesh.http(user);
+  }
+
+  /** Address of the HTTPS API. */
+  get endpoint(): string {
+    return `https://127.0.0.1:${this.http("admin").port}`;
+  }
+
+  get caFile(): string {
+    return this.mesh.operatorFiles.caFile;
+  }
+
+  /** Runs OpenStack's client `baremetal`, as admin unless `env` has another login. */
+  async baremetal(command: string, env: object = {}): Promise<{ readonly stdout: string; readonly stderr: string }> {
+    const login = { OS_AUTH_TYPE: "http_basic", OS_USERNAME: "admin", OS_PASSWORD: "pw-admin" };
+    const place = { PATH: process.env.PATH, OS_ENDPOINT: this.endpoint, OS_CACERT: this.caFile };
+    const options = { env: { ...place, ...login, ...env } };
+    return promisify(execFile)("baremetal", command.split(" "), options).catch((error) => error);
   }
 
   /** Sends an HTTP request as admin. */

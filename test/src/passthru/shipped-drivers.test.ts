@@ -1,12 +1,10 @@
-import { execFile } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { delimiter, join } from "node:path";
-import { promisify } from "node:util";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { HttpMethod } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
-import { eventually, skipBecause } from "@diskmesh/testkit";
+import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { repositoryFolder } from "../repository-folder.js";
 import { B, NODE } from "./rows.js";
@@ -68,15 +66,7 @@ describe("vendor passthru, drivers for any host", () => {
   });
 
   it("the stock client lists and calls methods of nodes and drivers as docs/guides/drivers.md shows", async function () {
-    if (!programs().has("baremetal")) skipBecause(this, "baremetal (PyPI python-ironicclient) is not on PATH");
-    const env = {
-      PATH: process.env.PATH,
-      OS_AUTH_TYPE: "http_basic",
-      OS_USERNAME: "admin",
-      OS_PASSWORD: "pw-admin",
-      OS_ENDPOINT: `https://127.0.0.1:${scene.http("admin").port}`,
-      OS_CACERT: scene.mesh.certificates.files("operator").caFile,
-    };
+    skipWithout(this, "baremetal");
     const shown = shownCommands(readFileSync(join(repositoryFolder, "docs/guides/drivers.md"), "utf8"));
     expect(shown.map(({ command }) => command.split(" ").slice(0, 3).join(" "))).to.include.members([
       "node passthru list",
@@ -85,8 +75,7 @@ describe("vendor passthru, drivers for any host", () => {
       "driver passthru call",
     ]);
     for (const { command, output } of shown) {
-      const words = command.replaceAll("host-1-d1", "host-1-device-1").split(" ");
-      const { stdout, stderr } = await promisify(execFile)("baremetal", words, { env }).catch((error) => error);
+      const { stdout, stderr } = await scene.baremetal(command.replaceAll("host-1-d1", "host-1-device-1"));
       const said = linesOf(`${stdout}${stderr}`);
       // The node under test may have more methods than the document shows.
       for (const line of linesOf(output)) expect(said, command).to.include(line);
@@ -113,10 +102,4 @@ function linesOf(text: string): string[] {
       .replace(/ +/g, " ")
       .replace(/\d+(\.\d+)?(, \d+(\.\d+)?)*/g, "N"),
   );
-}
-
-/** Returns the names of the programs on PATH. */
-function programs(): ReadonlySet<string> {
-  const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => existsSync(folder));
-  return new Set(folders.flatMap((folder) => readdirSync(folder)));
 }

@@ -1,31 +1,23 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import { eventually, skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { pythonOf } from "../python-of.js";
 import { FIRST_CALLS, REFUSED_CALLS } from "./first-calls.js";
 import { NODE } from "./rows.js";
-import { faultOf, PassthruScene } from "./scene.js";
+import { faultOf, PassthruScene, SAMPLE_NODES } from "./scene.js";
 
 const run = promisify(execFile);
 
 describe("vendor passthru, the stock clients", () => {
-  const scene = PassthruScene.forAllTests({
-    hosts: 2,
-    directorDrivers: [{ package: SAMPLE_DRIVER }],
-    agentDrivers: [{ package: SAMPLE_DRIVER }],
-    methods: ["echo"],
-  });
-  const endpoint = (): string => `https://127.0.0.1:${scene.http("admin").port}`;
-  const caFile = (): string => scene.mesh.certificates.files("operator").caFile;
+  const scene = PassthruScene.forAllTests(SAMPLE_NODES);
 
   describe("requests as openstacksdk, gophercloud, Ansible and baremetal send them first", () => {
     for (const [path, answer] of FIRST_CALLS)
       it(`GET ${path}`, async () => {
         const { status, body } = await scene.send("GET", path);
         expect(status, body).to.equal(200);
-        expect(JSON.parse(body.replaceAll(endpoint(), ""))).to.deep.equal(answer);
+        expect(JSON.parse(body.replaceAll(scene.endpoint, ""))).to.deep.equal(answer);
       });
 
     for (const [verb, path, status, faultstring] of REFUSED_CALLS)
@@ -41,14 +33,8 @@ describe("vendor passthru, the stock clients", () => {
       skipWithout(this, "baremetal");
     });
 
-    async function baremetal(command: string, env: object = {}): Promise<{ stdout: string; stderr: string }> {
-      const login = { OS_AUTH_TYPE: "http_basic", OS_USERNAME: "admin", OS_PASSWORD: "pw-admin" };
-      const place = { PATH: process.env.PATH, OS_ENDPOINT: endpoint(), OS_CACERT: caFile() };
-      return run("baremetal", command.split(" "), { env: { ...place, ...login, ...env } }).catch((error) => error);
-    }
-
     it("lists nodes, in pages too", async () => {
-      const { stdout, stderr } = await baremetal("node list -f json");
+      const { stdout, stderr } = await scene.baremetal("node list -f json");
       expect(stdout, stderr).not.to.equal("");
       expect(JSON.parse(stdout)).to.deep.equal(
         ["host-1", "host-2"].map((uuid) => ({
@@ -60,7 +46,7 @@ describe("vendor passthru, the stock clients", () => {
           maintenance: false,
         })),
       );
-      const paged = await baremetal("node list -f value -c Name --limit 1 --marker host-1");
+      const paged = await scene.baremetal("node list -f value -c Name --limit 1 --marker host-1");
       expect(paged.stdout).to.equal("host-2\n");
     });
 
@@ -75,15 +61,15 @@ describe("vendor passthru, the stock clients", () => {
         ["driver property list sample", ""],
         ["port list", ""],
       ] as const) {
-        const { stdout, stderr } = await baremetal(command);
+        const { stdout, stderr } = await scene.baremetal(command);
         expect(stdout.trim(), `${command}: ${stderr}`).to.equal(printed);
       }
-      const { stdout } = await baremetal(`node validate ${NODE} -f json`);
+      const { stdout } = await scene.baremetal(`node validate ${NODE} -f json`);
       expect(JSON.parse(stdout)).to.deep.include({ Interface: "vendor", Result: true, Reason: "" });
     });
 
     it("is told that a node cannot be deleted", async () => {
-      const { stderr } = await baremetal(`node delete ${NODE}`);
+      const { stderr } = await scene.baremetal(`node delete ${NODE}`);
       expect(stderr).to.contain("HTTP 405");
     });
 
@@ -92,11 +78,11 @@ describe("vendor passthru, the stock clients", () => {
      */
     async function refusedAtFirst(status: number, why: string, heal: () => Promise<unknown>): Promise<void> {
       const call = `node passthru call ${NODE} turn --arg at=1`;
-      const refused = await baremetal(`--max-retries 0 ${call}`);
+      const refused = await scene.baremetal(`--max-retries 0 ${call}`);
       expect(refused.stderr).to.contain(why).and.not.to.contain("TypeError");
       const timesRefused = (): number => scene.mesh.process("director").logs.split(`"status":${status}`).length;
       const before = timesRefused();
-      const calling = baremetal(`--max-retries 100 --retry-interval 1 ${call}`);
+      const calling = scene.baremetal(`--max-retries 100 --retry-interval 1 ${call}`);
       await eventually(() => expect(timesRefused()).to.be.above(before));
       await heal();
       const { stdout, stderr } = await calling;
@@ -116,12 +102,11 @@ describe("vendor passthru, the stock clients", () => {
 
     it("reports 429 after too many failed logins", async () => {
       const wrong = { OS_USERNAME: "nobody", OS_PASSWORD: "wrong" };
-      // Long timeout, because the client must start first.
       await eventually(async () => {
         const { headers } = await scene.http("admin").send("GET", "/v1/nodes", { login: "nobody:wrong" });
         expect(Number(headers["retry-after"])).to.be.above(7);
       });
-      const { stderr } = await baremetal("driver list", wrong);
+      const { stderr } = await scene.baremetal("driver list", wrong);
       expect(stderr).to.contain("too many logins").and.not.to.contain("TypeError");
     });
   });
@@ -137,8 +122,8 @@ describe("vendor passthru, the stock clients", () => {
     async function sdk(script: string): Promise<unknown> {
       const connect = `
 import json, openstack
-auth = dict(username="admin", password="pw-admin", endpoint="${endpoint()}")
-baremetal = openstack.connect(auth_type="http_basic", auth=auth, cacert="${caFile()}", baremetal_endpoint_override="${endpoint()}").baremetal
+auth = dict(username="admin", password="pw-admin", endpoint="${scene.endpoint}")
+baremetal = openstack.connect(auth_type="http_basic", auth=auth, cacert="${scene.caFile}", baremetal_endpoint_override="${scene.endpoint}").baremetal
 `;
       const { stdout } = await run(python, ["-c", `${connect}${script}\nprint(json.dumps(answer))`], {
         env: { PATH: process.env.PATH, HOME: scene.mesh.folder },
