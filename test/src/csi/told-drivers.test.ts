@@ -1,43 +1,25 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
+import { type DriverProcess, needLoopDevices } from "@diskmesh/csi-driver/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { anotherCertificate, Drive, eventually, skipBecause } from "@diskmesh/testkit";
+import { Drive, eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { wholeFleet } from "../mesh/fleets.js";
-import { addHosts } from "../mesh/steps.js";
-import { TestMesh } from "../mesh/test-mesh.js";
+import type { TestMesh } from "../mesh/test-mesh.js";
+import { CsiMesh } from "./csi-mesh.js";
 import { CAPABILITY } from "./node-order.js";
 
 describe("a csi-driver in trouble", () => {
+  let csi: CsiMesh;
   let mesh: TestMesh;
   let driver: DriverProcess;
-  let exportsFolder: string;
 
   before(async () => {
-    mesh = await TestMesh.start(wholeFleet({ hosts: 1, devicesPerHost: 1, deviceSizeBytes: MIB_BYTES }));
-    await addHosts(mesh);
-    exportsFolder = join(mesh.baseFolder("host-1"), "exports");
-    const tls = await anotherCertificate(mesh.certificates.folder, "csi-work", {
-      identity: { role: "csi", name: "work" },
-      commonName: "csi",
-      usages: ["client"],
-    });
-    const config = {
-      controller: { director: { address: mesh.addresses("director") }, tls, cluster: "work", azs: ["z1"] },
-      node: {
-        ...{ hostId: "host-1", exportsFolder, az: "z1" },
-        ...{ mountFolders: [tmpdir()], stateFolder: join(mesh.folder, "csi-node") },
-      },
-    };
-    driver = await DriverProcess.start(config, "controller", "node");
+    csi = await CsiMesh.start({ nodes: "hosts", hosts: 1, devicesPerHost: 1 });
+    ({ mesh } = csi);
+    driver = csi.drivers[0] as DriverProcess;
   });
-  after(async () => {
-    await driver?.[Symbol.asyncDispose]();
-    await mesh?.[Symbol.asyncDispose]();
-  });
+  after(() => csi?.[Symbol.asyncDispose]());
 
   /** Waits until `why` lists what both the director and the host's agent say of the driver. */
   async function isListed(text: string): Promise<void> {
@@ -74,7 +56,7 @@ describe("a csi-driver in trouble", () => {
     const drive = await Drive.open(join(mesh.folder, "drive"), MIB_BYTES);
     const device = execFileSync("losetup", ["--find", "--show", drive.path], { encoding: "utf8" }).trim();
     try {
-      symlinkSync(device, join(exportsFolder, "disk-1.device"));
+      symlinkSync(device, join(mesh.baseFolder("host-1"), "exports/disk-1.device"));
       drive.hang();
       const request = { volumeId: "csi-1", publishContext: { diskCid: "disk-1" }, volumeCapability: CAPABILITY };
       const staged = driver.clients.node
