@@ -14,7 +14,6 @@ const DEVICE_BYTES = 8 * MIB_BYTES;
 const DISK_BYTES = 2 * MIB_BYTES;
 /** More disks than the fleet has room for. */
 const MANY = 30;
-const PATIENCE = { everyMs: 100, timeoutMs: 60_000 };
 
 /** Announces work on hosts, and keeps room to empty them, while their agents and the registry are killed. */
 describe("work on hosts, by the diskmesh command", () => {
@@ -35,7 +34,7 @@ describe("work on hosts, by the diskmesh command", () => {
     await eventually(async () => {
       await registry.createDisk({ diskId: "served", sizeBytes: MIB_BYTES, hostId: "host-1" });
       await registry.publishDisk({ diskId: "served", hostId: "host-1", onHostSilence: OnHostSilence.FENCE });
-    }, PATIENCE);
+    });
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
@@ -43,7 +42,7 @@ describe("work on hosts, by the diskmesh command", () => {
   const restartRegistry = async () => {
     await mesh.process("disk-registry").kill();
     await mesh.process("disk-registry").start();
-    await eventually(() => done("hosts"), PATIENCE);
+    await eventually(() => done("hosts"));
   };
   const stateOf = async (hostId = "host-1") =>
     (await done("hosts")).split("\n").find((line) => line.startsWith(`${hostId} `)) ?? "";
@@ -61,23 +60,21 @@ describe("work on hosts, by the diskmesh command", () => {
     await mesh.process("host-1").kill();
     await restartRegistry();
     await mesh.process("host-2").kill();
-    await eventually(async () => expect(await stateOf("host-2")).to.contain("UNAVAILABLE"), PATIENCE);
+    await eventually(async () => expect(await stateOf("host-2")).to.contain("UNAVAILABLE"));
     expect(await stateOf()).to.contain("in maintenance until");
     expect(await fenceOf()).to.equal(undefined);
 
     await mesh.process("host-1").start();
-    await eventually(
-      async () =>
-        expect(await stateOf())
-          .to.contain("ONLINE")
-          .and.not.contain("maintenance"),
-      PATIENCE,
+    await eventually(async () =>
+      expect(await stateOf())
+        .to.contain("ONLINE")
+        .and.not.contain("maintenance"),
     );
     expect(await fenceOf()).to.equal(undefined);
     await mesh.process("host-1").kill();
-    await eventually(async () => expect((await fenceOf())?.hostId).to.equal("host-1"), PATIENCE);
+    await eventually(async () => expect((await fenceOf())?.hostId).to.equal("host-1"));
     await mesh.process("host-1").start();
-    await eventually(async () => expect(await stateOf()).to.contain("ONLINE"), PATIENCE);
+    await eventually(async () => expect(await stateOf()).to.contain("ONLINE"));
   });
 
   it("a pool keeps the room to empty a host, also after a kill of the registry", async () => {

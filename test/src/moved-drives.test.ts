@@ -14,7 +14,6 @@ import { ended } from "./mesh/typed-lines.js";
 import { WatchedDisk } from "./mesh/watched-disk.js";
 import { repositoryFolder } from "./repository-folder.js";
 
-const PATIENCE = { everyMs: 100, timeoutMs: 120_000 };
 const REGISTRY = "disk-registry-1";
 const DRIVE_BYTES = HEAD_BYTES + 8 * MIB_BYTES;
 /** Places of drives by host. The last one is empty, and host-3 has none. */
@@ -41,13 +40,13 @@ describe("drives that are not where, or not what, they were", () => {
       const { devices } = await mesh.clients.registry.listDevices({});
       const added = devices.filter(({ deviceId }) => deviceId !== EMPTY);
       expect(added.filter(({ dirty, labelId }) => dirty || labelId === "").map(({ deviceId }) => deviceId)).to.be.empty;
-    }, PATIENCE);
+    });
     for (const [index, mib] of SIZES_MIB.entries()) {
       const diskId = `disk-${index + 1}`;
       const hostId = index % 3 === 2 ? "host-2" : "host-1";
       await mesh.clients.registry.createDisk({ diskId, sizeBytes: mib * MIB_BYTES, hostId });
       const user = index % 2 === 0 ? hostId : "host-3";
-      const { disk } = await eventually(() => mesh.clients.registry.publishDisk({ diskId, hostId: user }), PATIENCE);
+      const { disk } = await eventually(() => mesh.clients.registry.publishDisk({ diskId, hostId: user }));
       const watched = new WatchedDisk(diskId, disk?.publication?.exportPath ?? "");
       await watched.begin();
       disks.set(diskId, watched);
@@ -119,7 +118,7 @@ describe("drives that are not where, or not what, they were", () => {
       const texts = await Promise.all(diskIds.map((diskId) => typed(`why disk ${diskId}`)));
       for (const text of texts) expect(text).to.match(new RegExp(`^ +${reason}\\b`, "m"));
       return texts;
-    }, PATIENCE);
+    });
     return [...new Set(told.flatMap((text) => [...text.matchAll(/: (diskmesh .*)$/gm)].map(([, line = ""]) => line)))];
   }
 
@@ -130,7 +129,7 @@ describe("drives that are not where, or not what, they were", () => {
       const commands = await toldCommands(diskIds, reason);
       expect(commands).to.have.lengthOf(1);
       return commands;
-    }, PATIENCE);
+    });
     await typed(command.replace(/^diskmesh /, ""));
     return command;
   }
@@ -141,7 +140,7 @@ describe("drives that are not where, or not what, they were", () => {
     await eventually(async () => {
       const { disks: listed } = await mesh.clients.registry.listDisks({});
       expect(listed.filter(({ trouble }) => trouble).map(({ trouble }) => trouble?.sentence)).to.deep.equal([]);
-    }, PATIENCE);
+    });
   }
 
   it("a drive in another host's slot is that host's device once it is adopted, and its former place serves it no more", async () => {
@@ -153,16 +152,13 @@ describe("drives that are not where, or not what, they were", () => {
     expect(await disksOn(EMPTY)).to.deep.equal(moved);
     // A copy of the drive comes into the former place.
     copyFileSync(slot(EMPTY), slot("host-1-slot-1"));
-    await eventually(
-      async () => expect((await mesh.device("host-1-slot-1")).trouble?.code).to.equal("LABEL_TWICE"),
-      PATIENCE,
-    );
+    await eventually(async () => expect((await mesh.device("host-1-slot-1")).trouble?.code).to.equal("LABEL_TWICE"));
     await Promise.all([REGISTRY, "host-1", "host-2"].map((name) => mesh.process(name).restart()));
     await allServed();
     expect(await disksOn(EMPTY)).to.deep.equal(moved);
     expect(openFiles(mesh.process("host-1").pid, true)).to.not.include(slot("host-1-slot-1"));
     rmSync(slot("host-1-slot-1"));
-    await eventually(async () => expect((await mesh.device(EMPTY)).trouble).to.equal(undefined), PATIENCE);
+    await eventually(async () => expect((await mesh.device(EMPTY)).trouble).to.equal(undefined));
   });
 
   for (const off of [false, true]) {
@@ -178,7 +174,7 @@ describe("drives that are not where, or not what, they were", () => {
       const former = await paths();
       for (const expected of [former.toReversed(), former]) {
         await swapped(...places);
-        await eventually(async () => expect(await paths()).to.deep.equal(expected), PATIENCE);
+        await eventually(async () => expect(await paths()).to.deep.equal(expected));
         await allServed();
       }
     });
@@ -219,7 +215,7 @@ describe("drives that are not where, or not what, they were", () => {
       await eventually(async () => {
         const device = await mesh.device(EMPTY);
         expect(device.labelId).to.not.be.oneOf(["", labelId]);
-      }, PATIENCE);
+      });
       await allServed();
     });
 
