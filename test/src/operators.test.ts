@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { skipBecause } from "@diskmesh/testkit";
+import { skipWithout } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { wholeFleet } from "./mesh/fleets.js";
 import { TestMesh } from "./mesh/test-mesh.js";
@@ -19,7 +19,7 @@ describe("an operator with grpcurl", () => {
   let mesh: TestMesh;
 
   before(async function () {
-    await run("grpcurl", ["--version"]).catch(() => skipBecause(this, "grpcurl is not on PATH"));
+    skipWithout(this, "grpcurl");
     mesh = await TestMesh.start(wholeFleet({ hosts: 1, devicesPerHost: 1, deviceSizeBytes: MIB_BYTES }));
   });
   after(() => mesh?.[Symbol.asyncDispose]());
