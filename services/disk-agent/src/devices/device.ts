@@ -248,8 +248,12 @@ export class Device implements FileUser {
   }
 
   /** Reads bytes in no session; fewer where the file ends. `fromDrive` reads past the kernel's cache where that is possible. */
-  async readInNoSession(offsetBytes: number, lengthBytes: number, fromDrive = false): Promise<Buffer> {
-    const { handle } = this.file;
+  async readInNoSession(
+    offsetBytes: number,
+    lengthBytes: number,
+    fromDrive = false,
+    handle = this.file.handle,
+  ): Promise<Buffer> {
     if (handle === undefined || !this.holds) throw notAttached(this.id);
     const ended = this.#begin(NO_SESSION, WHOLE_DEVICE, "read");
     return readUpTo(handle, this.config.offsetBytes + offsetBytes, lengthBytes, fromDrive).finally(ended);

@@ -1,10 +1,7 @@
 import { type DeviceId, messageOf } from "@diskmesh/domain";
 import type { DeviceFailure } from "../files/device-file.js";
-import { readUpTo } from "../files/file-bytes.js";
-import { type InFlight, NO_SESSION } from "../files/in-flight.js";
 import type { OpenHandle } from "../files/open-file.js";
 import { decodeLabel, LABEL_AREA, LABEL_BYTES, whyOtherLabel } from "../model/label.js";
-import { WHOLE_DEVICE } from "../model/runs.js";
 import { isBytesOfUser } from "../model/sessions.js";
 import type { DeviceOptions } from "./device-options.js";
 import type { DeviceProblem } from "./device-problem.js";
@@ -12,17 +9,15 @@ import type { DeviceProblem } from "./device-problem.js";
 /** A device whose label is compared. */
 interface Checked {
   readonly id: DeviceId;
-  readonly config: { readonly offsetBytes: number; readonly path: string };
+  readonly config: { readonly path: string };
   readonly sizeBytes: number;
-  readonly io: InFlight;
   /** Number of operations on the label's bytes. Who knows the label reads it again after another one. */
   labelOperations: number;
   readonly file: {
     readonly handle: OpenHandle | undefined;
-    noteInFlight(change: 1 | -1): void;
     reconcile(): void;
   };
-  readInNoSession(offsetBytes: number, lengthBytes: number, fromDrive: boolean): Promise<Buffer>;
+  readInNoSession(offsetBytes: number, lengthBytes: number, fromDrive: boolean, handle: OpenHandle): Promise<Buffer>;
   fail(failure: DeviceFailure): void;
 }
 
@@ -73,8 +68,8 @@ export class LabelCheck {
     const { handle } = this.#device.file;
     const labelId = this.#remembered;
     if (labelId === undefined || this.#areUsers || handle === undefined || handle !== this.#accepted) return;
-    const { labelOperations, sizeBytes } = this.#device;
-    const bytes = await this.#device.readInNoSession(0, Math.min(LABEL_BYTES, sizeBytes), true);
+    const { labelOperations } = this.#device;
+    const bytes = await this.#read(handle);
     // The registry may have had another label written meanwhile.
     const isSame = this.#remembered === labelId && !this.#areUsers && this.#device.labelOperations === labelOperations;
     if (!isSame || this.#device.file.handle !== handle) return;
@@ -121,19 +116,16 @@ export class LabelCheck {
   }
 
   async #whyRefused(handle: OpenHandle): Promise<string | undefined> {
-    const { id, config, sizeBytes, io, file } = this.#device;
-    const ended = io.begin(NO_SESSION, WHOLE_DEVICE);
-    file.noteInFlight(1);
     try {
-      const bytes = await readUpTo(handle, config.offsetBytes, Math.min(LABEL_BYTES, sizeBytes), true);
-      return this.#whyOther(bytes);
+      return this.#whyOther(await this.#read(handle));
     } catch (error) {
       // The hardware is the recorded one, and nothing says that it carries another label.
-      this.#options.log.warn({ deviceId: id, error: messageOf(error) }, "label not read");
+      this.#options.log.warn({ deviceId: this.#device.id, error: messageOf(error) }, "label not read");
       return undefined;
-    } finally {
-      ended();
-      file.noteInFlight(-1);
     }
+  }
+
+  #read(handle: OpenHandle): Promise<Buffer> {
+    return this.#device.readInNoSession(0, Math.min(LABEL_BYTES, this.#device.sizeBytes), true, handle);
   }
 }
