@@ -78,11 +78,13 @@ describe("work on hosts, by the diskmesh command", () => {
   });
 
   it("a pool keeps the room to empty a host, also after a kill of the registry", async () => {
-    const refusal = () => rejection(fill(), Error);
-    expect((await refusal()).message).to.contain("keepRepairRoom");
+    // A host that is silent on a busy machine, or after the restart, is another reason.
+    const refused = () =>
+      eventually(async () => expect((await rejection(fill(), Error)).message).to.contain("keepRepairRoom"));
+    await refused();
     const { disks } = await mesh.clients.registry.listDisks({});
     await restartRegistry();
-    expect((await refusal()).message).to.contain("keepRepairRoom");
+    await refused();
     expect((await mesh.clients.registry.listDisks({})).disks).to.have.lengthOf(disks.length);
   });
 
